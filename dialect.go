@@ -40,18 +40,8 @@ type DialectField struct {
 	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
 	Unit   Unit       // of the policy, if no field has one; "" is absent
 
-	write syntax // the form of a value with several numbers, in fields of the drafts
+	behind string // the key of windows if all policies follow a quota (drafts 00 to 03), or ""
 }
-
-// A syntax is the form of a written value. Most values are one number.
-type syntax uint8
-
-const (
-	plainSyntax      syntax = iota
-	windowSyntax            // policies behind the quota, with window (draft-polli-00)
-	quotaSyntax             // the same with w (drafts 01 to 03)
-	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
-)
 
 // A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them
 // in addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be
@@ -61,7 +51,7 @@ type Dialect struct {
 	name   string
 	usual  string         // the names of the fields for the usual roles, with their words in place of a #
 	reset  TimeFormat     // of the usual field for the reset
-	write  syntax         // of the usual field for the quota
+	behind string         // of the usual field for the quota
 	fields []DialectField // the others
 
 	once sync.Once // makes the next four at first use, so that unused dialects cost nothing
@@ -96,9 +86,6 @@ func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 			return nil, refuse(f.Name, ErrDuplicate)
 		}
 		seen[key] = true
-		if f.Role != RoleQuota { // the caller changed the role of a draft's field
-			f.write = plainSyntax
-		}
 	}
 	return &Dialect{name: name, fields: fields, custom: true}, nil
 }
@@ -117,7 +104,7 @@ func (d *Dialect) table() *older.Table {
 	d.once.Do(func() {
 		if d.usual != "" {
 			d.all = []DialectField{
-				{Name: "Limit", Role: RoleQuota, write: d.write}, {Name: "Remaining", Role: RoleRemaining}, {Name: "Reset", Role: RoleReset, Format: d.reset},
+				{Name: "Limit", Role: RoleQuota, behind: d.behind}, {Name: "Remaining", Role: RoleRemaining}, {Name: "Reset", Role: RoleReset, Format: d.reset},
 			}
 			for i := range d.all {
 				d.all[i].Name = strings.Replace(d.usual, "#", d.all[i].Name, 1)
@@ -128,9 +115,9 @@ func (d *Dialect) table() *older.Table {
 		for i := range d.all {
 			f := &d.all[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
-			d.many = d.many || f.starred() && f.Role != RoleNone
+			d.many = d.many || f.Role != RoleNone && strings.Contains(f.Name, "*")
 			rows = append(rows, older.Row{
-				Name: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
+				Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
 				Window: f.Window.n, Unit: string(f.Unit),
 			})
 		}
@@ -142,7 +129,7 @@ func (d *Dialect) table() *older.Table {
 // fault returns why the field cannot be used.
 func (f *DialectField) fault() error {
 	switch {
-	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
+	case !isDialectName(f.Name), !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
 	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
 		return ErrRange
@@ -150,13 +137,13 @@ func (f *DialectField) fault() error {
 	return nil
 }
 
+// isDialectName reports whether a field of a dialect can have a name.
+func isDialectName(name string) bool { return text.IsToken(name) && strings.Count(name, "*") <= 1 }
+
 // refuse returns an error about the field with a name.
 func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
-
-// starred reports whether the field's name contains the policy's name.
-func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
 // The dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
 // [LookupDialect] has more. They are pure data, so unused dialects are not in a program's
@@ -174,13 +161,13 @@ var (
 // All dialects. docs/older.md has a table of them.
 var (
 	// draft-polli-00: RateLimit-Limit: 100, 100;window=60
-	draft00 = Dialect{name: "draft-00", usual: "RateLimit-#", reset: TimeSeconds, write: windowSyntax}
+	draft00 = Dialect{name: "draft-00", usual: "RateLimit-#", reset: TimeSeconds, behind: "window"}
 	// draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
-	draft03 = Dialect{name: "draft-03", usual: "RateLimit-#", reset: TimeSeconds, write: quotaSyntax}
+	draft03 = Dialect{name: "draft-03", usual: "RateLimit-#", reset: TimeSeconds, behind: "w"}
 	draft06 = Dialect{name: "draft-06", usual: "RateLimit-#", reset: TimeSeconds, fields: []DialectField{
 		{Name: "RateLimit-Policy", Role: RolePolicies}}}
 	draft07 = Dialect{name: "draft-07", fields: []DialectField{
-		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
+		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
 	xRateLimit       = Dialect{name: "x-ratelimit", usual: "X-RateLimit-#", reset: TimeSeconds}
 	xRateLimitUnix   = Dialect{name: "x-ratelimit-unix", usual: "X-RateLimit-#", reset: TimeUnix}
 	xRateLimitDate   = Dialect{name: "x-ratelimit-date", usual: "X-RateLimit-#", reset: TimeRFC3339}      // Mastodon, Atlassian
@@ -238,17 +225,21 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 		now = time.Now()
 	}
 	d.table()
-	w := writing{d: d, h: h, clock: readClock(h, now)}
-	w.now = w.clock.Now()
-	if err := w.write(&f); err != nil {
-		return err
+	w := writing{d: d, h: h, clock: readClock(h, now), policies: f.Policies}
+	w.fields, w.lines = make([]older.Field, 0, len(d.all)), make([]string, 0, len(d.all))
+	err := w.choose(&f)
+	for i := 0; i < len(w.limits) && err == nil; i++ {
+		err = w.write(&w.limits[i])
 	}
-	if err := w.verify(); err != nil {
+	if err == nil {
+		err = w.verify()
+	}
+	if err != nil {
 		return err
 	}
 	d.remove(h)
-	for i := range w.lines {
-		h[w.lines[i]] = w.values[i : i+1 : i+1]
+	for i := range w.fields {
+		h[w.fields[i].Key] = w.fields[i].Lines
 	}
 	return nil
 }
@@ -267,25 +258,24 @@ func (d *Dialect) conflict() error {
 	if d == nil {
 		return errors.New("it is nil")
 	}
-	known := d.table()
-	if _, ok := known.Role(limitKey); ok {
-		return refuse(LimitField, ErrDuplicate)
-	}
-	if role, ok := known.Role(policyKey); ok && role != older.Policies { // a list of policies yields to the current form
-		return refuse(PolicyField, ErrDuplicate)
+	for _, key := range [...]string{limitKey, policyKey} {
+		role, ok := d.table().Role(key)
+		if ok && !(key == policyKey && role == older.Policies) { // a list of policies yields to the current form
+			return refuse(fieldName(key), ErrDuplicate)
+		}
 	}
 	return nil
 }
 
 // A writing is a set of fields that is being written.
 type writing struct {
-	d       *Dialect
-	h       http.Header // as it was
-	clock   text.Clock  // of the response, for reading back
-	now     time.Time   // of the clock
-	lines   []string    // the keys to write, each with one line
-	values  []string    // by key
-	written []writtenLimit
+	d        *Dialect
+	h        http.Header // as it was
+	clock    text.Clock  // of the response
+	policies []Policy    // all
+	limits   []writtenLimit
+	fields   []older.Field
+	lines    []string // of all fields
 }
 
 // A writtenLimit is a limit to write, its policy, and the numbers that have been written.
@@ -296,31 +286,14 @@ type writtenLimit struct {
 	reset            Seconds
 }
 
-// write writes every limit if names of fields contain a *, else the tightest limit, or the
-// first policy if there are no limits. The list of all policies comes last.
-func (w *writing) write(f *Fields) error {
-	w.lines, w.values = make([]string, 0, len(w.d.all)), make([]string, 0, len(w.d.all))
-	if err := w.choose(f); err != nil {
-		return err
-	}
-	for i := range w.written {
-		if err := w.writeLimit(&w.written[i]); err != nil {
-			return err
-		}
-	}
-	if !w.d.many && len(w.written) > 0 {
-		return w.writePolicies(f.Policies, w.written[0].policy)
-	}
-	return nil
-}
-
 // implied is the number of seconds, three years, up to which a window can replace a reset. No
 // form reads a number below it as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies. A missing policy has the Quota
-// Unknown. Readers assume that the only limit of a dialect limits requests, and do not know
-// its window. A limit with nothing remaining therefore gets its wait as a Reset.
+// choose selects the limits to write, and their policies: every limit if names of fields contain
+// a *, else the tightest limit, or the first policy if there are no limits. A missing policy has
+// the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do not
+// know its window. A limit with nothing remaining therefore gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
@@ -353,39 +326,42 @@ func (w *writing) choose(f *Fields) error {
 			return refuse(w.anyName(), ErrDuplicate)
 		}
 		seen[nameID(l.Name)] = true
-		w.written = append(w.written, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
+		w.limits = append(w.limits, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
 	}
 	return nil
 }
 
-// writeLimit writes a limit and its policy.
-func (w *writing) writeLimit(l *writtenLimit) error {
+// write writes the fields of a limit and its policy.
+func (w *writing) write(l *writtenLimit) error {
 	if !text.IsName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
 	}
 	for i := range w.d.all {
-		field := &w.d.all[i]
-		value, err := w.value(field, l)
+		field, key := &w.d.all[i], w.d.keys[i]
+		value, err := w.value(field, key, l)
+		if err == nil && value != "" {
+			err = w.put(key, l.Name, value)
+		}
 		if err != nil {
 			return refuse(field.Name, err)
-		}
-		if err := w.put(i, l.Name, value); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// value returns the value of a field for a limit, or "", and records the number.
-func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err error) {
+// value returns the value of a field for a limit, or "", and records the numbers in it.
+func (w *writing) value(field *DialectField, key string, l *writtenLimit) (value string, err error) {
 	p := l.policy
-	if field.write == dictionarySyntax {
-		return w.dictionary(field, l)
-	}
 	switch field.Role {
 	case RoleQuota:
-		l.quota = p.Quota
-		return w.count(p.Quota)
+		if l.quota = p.Quota; key == limitKey {
+			return w.dictionary(l)
+		}
+		if value, err = w.count(p.Quota); value != "" && field.behind != "" && !w.d.many {
+			others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
+			return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first as that of the quota
+		}
+		return value, err
 	case RoleRemaining:
 		l.remaining = l.Remaining
 		return w.count(l.Remaining)
@@ -410,30 +386,39 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
 			return l.Name, nil
 		}
+	case RolePolicies:
+		if w.d.many || isCurrent(w.h[key]) {
+			return "", nil
+		}
+		seen := make(map[int64]bool, len(w.policies))
+		for i := range w.policies {
+			if q := w.policies[i].Quota; seen[q] && q != Unknown {
+				return "", ErrDuplicate
+			}
+			seen[w.policies[i].Quota] = true
+		}
+		return appendPolicies("", "w", w.policies) // draft-06 Section 3.2
 	}
 	return "", nil
 }
 
-// put writes the field at an index, unless the value is empty.
-func (w *writing) put(i int, name, value string) error {
-	if value == "" {
-		return nil
-	}
-	field, key := &w.d.all[i], w.d.keys[i]
-	switch {
-	case !field.starred():
-	case !text.IsToken(name), strings.ToLower(name) != name, strings.Contains(name, "*"): // names of fields lose their capitals
-		return refuse(field.Name, ErrSyntax)
-	default:
+// put adds a field. The name of the limit replaces a * in its key.
+func (w *writing) put(key, name, value string) error {
+	if strings.Contains(key, "*") {
+		if !text.IsToken(name) || strings.ToLower(name) != name || strings.Contains(name, "*") { // names of fields lose their capitals
+			return ErrSyntax
+		}
 		key = http.CanonicalHeaderKey(strings.Replace(key, "*", name, 1))
 	}
-	if len(w.lines) == older.MaxFields {
-		return refuse(field.Name, ErrTooMany)
+	switch {
+	case len(w.fields) == older.MaxFields:
+		return ErrTooMany
+	case slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key }):
+		return ErrDuplicate
 	}
-	if slices.Contains(w.lines, key) {
-		return refuse(field.Name, ErrDuplicate)
-	}
-	w.lines, w.values = append(w.lines, key), append(w.values, value)
+	n := len(w.lines)
+	w.lines = append(w.lines, value)
+	w.fields = append(w.fields, w.d.table().Field(key, w.lines[n:n+1:n+1]))
 	return nil
 }
 
@@ -447,7 +432,7 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 	if !s.ok {
 		return "", nil
 	}
-	value, ok := older.Format(format).Write(s.n, w.now)
+	value, ok := older.Format(format).Write(s.n, w.clock.Now())
 	if !ok {
 		return "", ErrRange
 	}
@@ -455,11 +440,11 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 }
 
 // dictionary returns the field RateLimit of draft-07 Section 3. remaining is optional in it.
-func (w *writing) dictionary(field *DialectField, l *writtenLimit) (string, error) {
-	if isCurrent(w.h[http.CanonicalHeaderKey(field.Name)]) {
+func (w *writing) dictionary(l *writtenLimit) (string, error) {
+	if isCurrent(w.h[limitKey]) {
 		return "", ErrDuplicate
 	}
-	l.quota, l.remaining, l.reset = l.policy.Quota, l.Remaining, l.Reset
+	l.remaining, l.reset = l.Remaining, l.Reset
 	quota, err := w.count(l.quota)
 	remaining, err2 := w.count(l.remaining)
 	reset, err3 := w.time(l.reset, TimeSeconds)
@@ -475,83 +460,45 @@ func (w *writing) dictionary(field *DialectField, l *writtenLimit) (string, erro
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// writePolicies writes the Integer policies. Drafts 00 to 03 have them after the quota. The
-// policy of the limit is the first of them, so that a reader finds it. From draft-04 on, they
-// have their own field.
-func (w *writing) writePolicies(policies []Policy, own *Policy) error {
-	for i := range w.d.all {
-		field := &w.d.all[i]
-		switch {
-		case (field.write == windowSyntax || field.write == quotaSyntax) && own.Quota != Unknown:
-			value := &w.values[slices.Index(w.lines, w.d.keys[i])]
-			others := slices.DeleteFunc(slices.Clone(policies), own.Equal)
-			b, err := field.appendPolicies([]byte(*value), append([]Policy{*own}, others...))
-			*value = string(b)
-			return err
-		case field.Role == RolePolicies && !isCurrent(w.h[w.d.keys[i]]):
-			seen := make(map[int64]bool, len(policies))
-			for j := range policies {
-				if q := policies[j].Quota; seen[q] && q != Unknown {
-					return refuse(field.Name, ErrDuplicate)
-				}
-				seen[policies[j].Quota] = true
-			}
-			b, err := field.appendPolicies(nil, policies)
-			if err != nil {
-				return err
-			}
-			return w.put(i, "", string(b))
-		}
-	}
-	return nil
-}
-
-// appendPolicies appends the policies with a window as Integer policies.
-func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, error) {
-	window := ";w=" // draft-06 Section 3.2
-	if f.write == windowSyntax {
-		window = ";window="
-	}
+// appendPolicies appends the policies with a window as Integer policies. The parameter with the
+// key has the window.
+func appendPolicies(list, key string, policies []Policy) (string, error) {
+	b := []byte(list)
 	for i := range policies {
 		p := &policies[i]
 		if !p.Window.ok || p.Quota == Unknown {
 			continue
 		}
 		if !sf.IsInteger(p.Quota, 0) || !sf.IsInteger(p.Window.n, minWindow) {
-			return nil, refuse(f.Name, ErrRange)
+			return "", ErrRange
 		}
 		if len(b) > 0 {
 			b = append(b, separator...)
 		}
-		b = append(strconv.AppendInt(b, p.Quota, 10), window...)
+		b = append(strconv.AppendInt(b, p.Quota, 10), ";"+key+"="...)
 		b = strconv.AppendInt(b, p.Window.n, 10)
 		var err error
 		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // two: the quota and the window
-			return nil, refuse(f.Name, err)
+			return "", err
 		}
 	}
-	return b, nil
+	return string(b), nil
 }
 
 // verify reads back the fields that would be written, and compares.
 func (w *writing) verify() error {
-	if len(w.written) == 0 {
+	switch {
+	case len(w.limits) == 0:
 		return nil
-	}
-	if len(w.lines) == 0 {
+	case len(w.fields) == 0:
 		return refuse(w.anyName(), ErrMissing)
 	}
-	var few [8]older.Field
-	found := few[:0]
-	for i, key := range w.lines {
-		found = append(found, w.d.table().Field(key, w.values[i:i+1:i+1]))
-	}
-	f, _, faults := readFound(found, older.Options{Name: cmp.Or(w.written[0].Name, defaultName), Clock: w.clock})
+	f, _, faults := readFound(w.fields, older.Options{Name: cmp.Or(w.limits[0].Name, defaultName), Clock: w.clock})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}
-	for i := range w.written {
-		if !w.written[i].in(&f) {
+	for i := range w.limits {
+		if !w.limits[i].in(&f) {
 			return refuse(w.anyName(), ErrRange)
 		}
 	}

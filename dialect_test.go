@@ -104,7 +104,7 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
 		m = got.Limits[i]
 	}
-	dictionary := has(d, RoleQuota) && d.fields[0].write == dictionarySyntax
+	dictionary := has(d, RoleQuota) && d.fields[0].Name == LimitField
 	if has(d, RoleRemaining) || dictionary {
 		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
 	}
@@ -363,6 +363,10 @@ func TestNewDialect(t *testing.T) {
 			require.Equal(t, "First", d.Fields()[0].Name, "a caller changes a copy")
 		})
 	}
+	_, err := NewDialect("acme", DialectField{Name: "Acme-*-*", Role: RoleRemaining})
+	require.EqualError(t, err, "ratelimit: Acme-*-*: not well-formed, it must be the name of a field, with at most one *")
+	_, err = NewDialect("acme", DialectField{Name: "Acme-*", Unit: "caf\u00e9"})
+	require.EqualError(t, err, "ratelimit: Acme-*: not well-formed")
 	derived := mustDialect("mine", append(Draft07.Fields(), DialectField{Name: "Acme-Left", Role: RoleRemaining})...)
 	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
 	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft gets another role

@@ -65,6 +65,9 @@ func (e *FieldError) place() string {
 
 // part returns the part of the member that is at fault, and its required form, "" if unknown.
 func (e *FieldError) part() (part, form string) {
+	if e.Item < 0 && e.Offset < 0 && e.Err == ErrSyntax && !isDialectName(e.Field) {
+		return "", "the name of a field, with at most one *"
+	}
 	if e.Param == "" {
 		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
 			return ": name", nameForm

@@ -142,7 +142,8 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked.Duration(), faults
 }
 
-// addFound adds policies, limits and everything else that was read from a header.
+// addFound adds what was read from a header. It leaves out older policies that the current
+// fields name.
 func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		known := len(f.Policies)
@@ -154,7 +155,25 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 		faults = append(faults, &FieldError{Field: fieldName(e.Key), Line: e.Line, Offset: e.Offset, Item: -1, Err: causes[e.Cause]})
 	}
 	f.Guessed = r.Guessed
-	f.addOlder(policies, limits, r.Form)
+	if len(policies)+len(limits) > 0 && f.Dialect != lenientDialect {
+		f.Dialect = r.Form
+	}
+	known := len(f.Policies)
+	f.Policies, f.Limits = slices.Grow(f.Policies, len(policies)), slices.Grow(f.Limits, len(limits))
+	for i := range policies {
+		f.Policies = append(f.Policies, policyOf(&policies[i]))
+	}
+	f.dropRepeated(known)
+	for i := range limits {
+		l := &limits[i]
+		limit := Limit{Name: l.Name, Remaining: l.Remaining}
+		if l.Resets {
+			limit.Reset = SecondsOf(l.Reset.Ceil())
+			f.note(len(f.Limits), l.Reset.Duration())
+		}
+		f.Limits = append(f.Limits, limit)
+	}
+	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
 	return faults
 }
 
@@ -180,51 +199,14 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 	return options
 }
 
-// addOlder adds policies and limits of older fields. It leaves out policies that the current
-// fields name.
-func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form string) {
-	if len(policies)+len(limits) == 0 {
-		return
-	}
-	if f.Dialect != lenientDialect {
-		f.Dialect = form
-	}
-	known := len(f.Policies)
-	if n := len(policies); n > 0 && f.Policies == nil {
-		f.Policies = make([]Policy, 0, n)
-	}
-	for i := range policies {
-		f.Policies = append(f.Policies, policyOf(&policies[i]))
-	}
-	f.dropRepeated(known)
-	if n := len(limits); n > 0 && f.Limits == nil {
-		f.Limits = make([]Limit, 0, n)
-	}
-	for i := range limits {
-		l := &limits[i]
-		limit := Limit{Name: l.Name, Remaining: l.Remaining}
-		if l.Resets {
-			limit.Reset = SecondsOf(l.Reset.Ceil())
-			f.note(len(f.Limits), l.Reset.Duration())
-		}
-		f.Limits = append(f.Limits, limit)
-	}
-	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
-}
-
 // policyOf converts a policy of older fields.
 func policyOf(p *older.Policy) Policy {
 	policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
 	if p.Window > 0 {
 		policy.Window = SecondsOf(p.Window)
 	}
-	if p.Used != Unknown {
-		policy.Params = append(policy.Params, Param{usedName, p.Used})
-	}
 	return policy
 }
-
-const usedName = "used"
 
 // maxComments is the number of comments of a policy that are kept. The search for a repeated
 // key is linear, hence the bound.

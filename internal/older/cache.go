@@ -33,10 +33,10 @@ func load(s string) uint32 {
 // nameOf returns the meaning of a key, from the cache if possible.
 func nameOf(key string) *name {
 	first, second := placesOf(key)
-	if n := first.Load(); n != nil && n.key == key {
+	if n := first.Load(); n != nil && n.Key == key {
 		return n
 	}
-	if n := second.Load(); n != nil && n.key == key {
+	if n := second.Load(); n != nil && n.Key == key {
 		return n
 	}
 	n := newName(key)
@@ -47,7 +47,7 @@ func nameOf(key string) *name {
 	if *kept = n; len(key) > longestKept {
 		return kept
 	}
-	kept.key = strings.Clone(key)
+	kept.Key = strings.Clone(key)
 	if !first.CompareAndSwap(nil, kept) {
 		if rand.Uint32()%2 == 0 {
 			first = second

@@ -1,7 +1,6 @@
 package older
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -11,8 +10,8 @@ import (
 // MaxFields bounds the fields of a response that may contain limits.
 const MaxFields = 1024
 
-// longestName is the length of the longest key that is split into words. Reading a key of a
-// megabyte would take a tenth of a second.
+// longestName is the length of the longest key, of a header or a record, that is split into words.
+// Reading a key of a megabyte would take a tenth of a second.
 const longestName = 256
 
 // A Field is a header field that may contain limits.
@@ -29,13 +28,13 @@ type Field struct {
 func (f *Field) Form() string { return f.name.form }
 
 // Role returns the role of the field by its name, or None.
-func (f *Field) Role() Role { return f.name.role }
+func (f *Field) Role() Role { return f.name.Role }
 
 // Policy returns the policy of the field by its name, or "".
-func (f *Field) Policy() string { return f.name.policy }
+func (f *Field) Policy() string { return f.name.Policy }
 
 // Unit returns the unit of policies without one, or "".
-func (f *Field) Unit() string { return f.name.unit }
+func (f *Field) Unit() string { return f.name.Unit }
 
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
@@ -45,12 +44,7 @@ func (f *Field) Unlimited() bool {
 }
 
 // Vendor returns the vendor whose row defines the field, or "".
-func (f *Field) Vendor() string {
-	if f.name.row == nil {
-		return ""
-	}
-	return f.name.row.vendor
-}
+func (f *Field) Vendor() string { return f.name.vendor }
 
 // Find appends the fields of h that contain limits. Fields in a table follow the table. Every
 // field with a word for limits counts toward MaxFields, even if it turns out to have no
@@ -89,27 +83,20 @@ func appendSure(found, unsure []Field) []Field {
 			vendors[list[i].Vendor()]++
 		}
 	}
-	loose := unsure[:0]
+	families := map[string][]Field{} // without an anchor, by policy
 	for _, f := range unsure {
 		if f.name.words != nil && vendors[f.Vendor()] < 2 {
 			f.name = f.name.words
 		}
 		switch f.name.kind {
 		case looseKind:
-			loose = append(loose, f)
+			families[f.name.Policy] = append(families[f.name.Policy], f)
 		case roleKind, anchorKind, plainKind:
 			found = append(found, f)
 		}
 	}
-	family := func(f *Field) string { return cmp.Or(f.name.policy, f.name.family) }
-	slices.SortFunc(loose, func(a, b Field) int { return strings.Compare(family(&a), family(&b)) })
-	for len(loose) > 0 {
-		n, first := 1, family(&loose[0])
-		for n < len(loose) && family(&loose[n]) == first {
-			n++
-		}
-		found = append(found, limitFields(loose[:n])...)
-		loose = loose[n:]
+	for _, family := range families {
+		found = append(found, limitFields(family)...)
 	}
 	return found
 }
@@ -120,11 +107,11 @@ func appendSure(found, unsure []Field) []Field {
 // unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
-	counted := slices.ContainsFunc(fields, func(f Field) bool { return f.name.counted })
-	quota := false
+	var counted, quota bool
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
+		counted = counted || f.name.counted
 		quota = quota || roles>>Quota&1 != 0 && !f.name.total
 		return roles == 0
 	})
@@ -141,7 +128,7 @@ func limitFields(fields []Field) []Field {
 // servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
 	line := FirstLine(f.Lines)
-	if line == "" || line == "-1" || line == "0" && f.name.role == Quota {
+	if line == "" || line == "-1" || line == "0" && f.name.Role == Quota {
 		return 0
 	}
 	var room [4]Fact
@@ -155,7 +142,7 @@ func (f *Field) roles() (roles uint) {
 // Knows reports whether a key names a field for limits.
 func Knows(key string) bool {
 	n := nameOf(key)
-	return n.row != nil || n.hasAnchor
+	return n.vendor != "" || n.hasAnchor
 }
 
 // nameIn returns the meaning of a key: from the first table with a row for it, else from its
@@ -172,21 +159,21 @@ func nameIn(tables []*Table, key string) *name {
 // newName returns the meaning of a key: from its vendor's row, else from its words.
 func newName(key string) name {
 	if len(key) > longestName || !text.IsToken(key) { // callers can make headers with any key
-		return name{key: key}
+		return name{Row: Row{Key: key}}
 	}
 	found := vendorTable().find(key)
 	if found == nil {
 		return parse(key)
 	}
 	n := *found
-	n.key = key
+	n.Key = key
 	return n
 }
 
 // known adds the hint in the policy's name, and the place.
 func (n name) known() name {
-	n.hint = hintOf(n.policy, n.digits)
-	n.place = int(n.order)<<8 | int(n.role)<<1
+	n.hint = hintOf(n.Policy, n.digits)
+	n.place = int(n.order)<<8 | int(n.Role)<<1
 	if n.weak {
 		n.place++
 	}

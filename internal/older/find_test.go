@@ -22,7 +22,7 @@ func TestKnows(t *testing.T) {
 
 // Keys that differ only by case have one order, independent of the order of the header.
 func TestSortFields(t *testing.T) {
-	table := NewTable("acme", []Row{{Name: "Acme-Left", Role: Remaining}})
+	table := NewTable("acme", []Row{{Key: "Acme-Left", Role: Remaining}})
 	for _, keys := range [][]string{{"Acme-Left", "Acme-left"}, {"Acme-left", "Acme-Left"}} {
 		fields := []Field{table.Field(keys[0], nil), table.Field(keys[1], nil)}
 		sortFields(fields)

@@ -22,25 +22,20 @@ type Holder struct {
 // limits. It leaves out fields with several numbers in a line.
 func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
 	policies, limits, r, list := read(room, fields, o)
-	index, n := make([]int, len(list)), 0 // of the limits, as result returns them
-	for i := range list {
-		if index[i] = n; list[i].hasLimit() {
-			n++
-		}
-	}
 	holders = make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
 		n := f.name
-		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.read != nil || n.kind != roleKind && n.kind != looseKind {
+		if f.tally < 0 || f.columns != 0 || !n.Role.number() || n.Format >= bans || n.kind != roleKind && n.kind != looseKind {
 			continue
 		}
 		at := f.tally
 		for list[at].into > 0 {
 			at = list[at].into - 1
 		}
-		h := Holder{Field: i, Limit: index[at], Role: n.role}
-		if t := &list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
+		t := &list[at]
+		h := Holder{Field: i, Limit: t.limit, Role: n.Role}
+		if t.hasLimit() && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
 	}
@@ -61,7 +56,7 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 			}
 			continue
 		}
-		m, _ := parseMoment(line, f.name.format, c)
+		m, _ := parseMoment(line, f.name.Format, c)
 		if t.reset.kind == laterMoment {
 			m = m.as(t.reset.units) // settle has found the unit
 		}
@@ -104,15 +99,11 @@ func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
 	case RFC3339:
 		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
 	case Duration:
-		return wholeSeconds(n), true
+		d := (text.Span{Sec: n}).Duration()
+		if n <= int64(d/time.Second) {
+			return d.String(), true
+		}
+		return strconv.FormatInt(n, 10) + "s", true
 	}
 	return strconv.FormatInt(n, 10), true
-}
-
-// wholeSeconds formats a number of seconds as a duration.
-func wholeSeconds(n int64) string {
-	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
-		return d.String()
-	}
-	return strconv.FormatInt(n, 10) + "s"
 }

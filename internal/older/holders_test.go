@@ -18,7 +18,7 @@ func TestHoldNamed(t *testing.T) {
 
 // Next to the field of draft-07, an empty field of policies contains nothing.
 func TestEmptyPolicies(t *testing.T) {
-	table := NewTable("draft-07", []Row{{Name: "RateLimit", Role: Quota, Format: Seconds}, {Name: "RateLimit-Policy", Role: Policies}})
+	table := NewTable("draft-07", []Row{{Key: "RateLimit", Role: Quota, Format: Seconds}, {Key: "RateLimit-Policy", Role: Policies}})
 	fields, ok := Find(nil, map[string][]string{"Ratelimit": {"limit=10, remaining=5, reset=5"}, "Ratelimit-Policy": {""}}, []*Table{table})
 	require.True(t, ok)
 	_, limits, r := Read(new(Room), fields, &Options{Name: "default"})

@@ -27,8 +27,7 @@ type Policy struct {
 	Quota  int64 // Unknown if it is absent
 	Window int64 // in seconds; 0 if it is absent
 	Unit   string
-	Used   int64  // the used units, if no other number is known; else Unknown
-	Params string // the text after the quota in a list, with w and name
+	Params string // the text after the quota in a list, with w and name; used=5 if only used units are known
 
 	taken bool // a tally has taken it
 }
@@ -82,7 +81,8 @@ const (
 	policyKey = "Ratelimit-Policy"
 )
 
-// Read reads the fields that Find found in a header. It reorders them.
+// Read reads the fields that Find found in a header. It reorders them. The room has the policies
+// and limits.
 func Read(room *Room, fields []Field, o *Options) ([]Policy, []Limit, Result) {
 	policies, limits, r, _ := read(room, fields, o)
 	return policies, limits, r
@@ -97,7 +97,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		f := &fields[i]
 		f.tally = -1
 		switch n := f.name; {
-		case n.kind == waitKind && n.policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
+		case n.kind == waitKind && n.Policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
 			r.Asked = longer(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
 			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role() == Policies })
@@ -141,7 +141,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	switch {
 	case f.isDictionary():
 		lines = []string{strings.Join(lines, ",")}
-	case f.name.role == Policies: // law: TestManyLines
+	case f.name.Role == Policies: // law: TestManyLines
 		lines = f.Lines
 	}
 	for i, line := range lines {
@@ -171,7 +171,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 // contains a digit.
 func (f *Field) clear(line string) bool {
 	n := f.name
-	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return n.kind != plainKind && (n.Policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause returns why some facts of a field were not taken.
@@ -194,7 +194,7 @@ func (f *Field) isDictionary() bool {
 // are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
 	n := f.name
-	if n.role != Policies && n.kind != anchorKind {
+	if n.Role != Policies && n.kind != anchorKind {
 		return false
 	}
 	line := FirstLine(f.Lines)
@@ -232,7 +232,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 		if looked++; looked > MaxFields {
 			return text.Span{}
 		}
-		if n := waitOf(key); n.kind == waitKind && n.policy == "" {
+		if n := waitOf(key); n.kind == waitKind && n.Policy == "" {
 			c := clock()
 			longest = longer(longest, n.asked(lines, &c))
 		}
@@ -244,7 +244,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
 	line := FirstLine(lines)
-	m, _ := parseMoment(text.Unquote(line), n.format, c)
+	m, _ := parseMoment(text.Unquote(line), n.Format, c)
 	return m.until
 }
 
@@ -271,6 +271,6 @@ func sortFields(fields []Field) {
 		if m.place != n.place {
 			return m.place - n.place
 		}
-		return cmp.Or(strings.Compare(m.policy, n.policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
+		return cmp.Or(strings.Compare(m.Policy, n.Policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
 	})
 }

@@ -22,8 +22,6 @@ import (
 func (ts *tallies) settle(option Format) (guessed bool) {
 	for i := range ts.list {
 		ts.list[i].spend()
-	}
-	for i := range ts.list {
 		ts.settleWindow(&ts.list[i]) // resets must fit into windows, so windows come first
 	}
 	if len(ts.list) > 1 {
@@ -194,9 +192,9 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		if !t.hasPolicy() && !t.hasLimit() {
 			continue
 		}
-		t.called = ts.nameOf(t, option)
-		if t.hasLimit() {
-			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.reset.until, Resets: t.reset.kind != noMoment})
+		name := ts.nameOf(t, option)
+		if t.limit = len(limits); t.hasLimit() {
+			limits = append(limits, Limit{Name: name, Remaining: t.remaining, Reset: t.reset.until, Resets: t.reset.kind != noMoment})
 		}
 		if !t.hasPolicy() {
 			continue
@@ -204,12 +202,12 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		if at := ts.listedWith(t); at >= 0 && !ts.listed[at].taken { // else it would lose its name
 			p := &ts.listed[at]
 			p.taken = true
-			p.Name, p.Window, p.Unit = t.called, cmp.Or(p.Window, t.window), cmp.Or(p.Unit, t.unit)
+			p.Name, p.Window, p.Unit = name, cmp.Or(p.Window, t.window), cmp.Or(p.Unit, t.unit)
 			continue
 		}
-		p := Policy{Name: t.called, Quota: t.quota, Window: t.window, Unit: t.unit, Used: Unknown, Params: t.params}
-		if t.remaining == Unknown { // otherwise spend has subtracted it
-			p.Used = t.used
+		p := Policy{Name: name, Quota: t.quota, Window: t.window, Unit: t.unit, Params: t.params}
+		if t.used != Unknown && t.remaining == Unknown { // otherwise spend has subtracted it
+			p.Params += ";used=" + strconv.FormatInt(t.used, 10)
 		}
 		policies = append(policies, p)
 	}

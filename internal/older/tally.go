@@ -22,8 +22,8 @@ type tallyID struct {
 // A tally collects the numbers of one policy from all fields.
 type tally struct {
 	tallyID
-	into   int    // 1 + the index of the tally that absorbed this one, or 0
-	called string // the policy's name in the result
+	into  int // 1 + the index of the tally that absorbed this one, or 0
+	limit int // the index of its limit in the result
 	counts
 	times
 	label
@@ -102,7 +102,7 @@ func (ts *tallies) at(id tallyID, n *name) int {
 		return -1
 	}
 	*grow(&ts.list) = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
-	if id.policy != n.policy {
+	if id.policy != n.Policy {
 		ts.list[i].hint = hintOf(id.policy, n.digits)
 	}
 	return i
@@ -122,7 +122,7 @@ func grow[T any](list *[]T) *T {
 
 // show notes the draft that a fact in a field of the drafts shows.
 func (ts *tallies) show(n *name, fact *Fact) {
-	if n.order == draftOrder && n.role != Policies {
+	if n.order == draftOrder && n.Role != Policies {
 		ts.draft = max(ts.draft, fact.shows)
 	}
 }
@@ -138,7 +138,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			if len(ts.listed) == MaxMembers {
 				break
 			}
-			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params}
+			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Params: fact.params}
 			if !slices.ContainsFunc(ts.listed, p.same) {
 				*grow(&ts.listed) = p
 			}
@@ -155,7 +155,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		case fact.Role != Quota:
 			column = -fact.window
 		}
-		id := tallyID{policy: below(n.policy, fact.Policy), column: column}
+		id := tallyID{policy: below(n.Policy, fact.Policy), column: column}
 		if id.policy == "" {
 			id.family = n.family
 		}
@@ -164,9 +164,9 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			break
 		}
 		t := &ts.list[at]
-		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
-		if n.row != nil && n.row.columns != "" && f.columns == 2 { // bound: the row names two
-			t.columnName = strings.Split(n.row.columns, "|")[column]
+		t.usual, t.unit = cmp.Or(t.usual, n.Window), cmp.Or(t.unit, n.Unit)
+		if n.columns != "" && f.columns == 2 { // bound: the row names two
+			t.columnName = strings.Split(n.columns, "|")[column]
 			t.usual = hintOf(t.columnName, false).window
 		}
 		if t.take(n, number, fact, c) {
@@ -187,7 +187,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	case Reset:
 		return t.takeReset(n, number, fact, c)
 	case Window:
-		t.takeWindow(number, fact.Value, cmp.Or(fact.Format, n.format))
+		t.takeWindow(number, fact.Value, cmp.Or(fact.Format, n.Format))
 		return true
 	case Name, Subname:
 		return t.takeName(n, fact.Value)
@@ -285,7 +285,7 @@ func (t *tally) takeName(n *name, value string) bool {
 	switch {
 	case !text.IsName(value):
 		return false
-	case n.role == Subname:
+	case n.Role == Subname:
 		t.tail = cmp.Or(t.tail, value)
 	default:
 		t.title = cmp.Or(t.title, value)
@@ -296,7 +296,7 @@ func (t *tally) takeName(n *name, value string) bool {
 // takeReset adds a reset. The best one counts, and of one field the latest, whichever clock is
 // used.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
-	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.format), c)
+	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.Format), c)
 	if m.kind == noMoment {
 		return ok
 	}
@@ -376,7 +376,7 @@ func align(fields []Field) {
 	for i := range fields {
 		f := &fields[i]
 		f.columns = 0 // a previous reading may have set it
-		id := tallyID{f.name.policy, f.name.family, int64(f.list())}
+		id := tallyID{f.name.Policy, f.name.family, int64(f.list())}
 		if id.column == 0 { // nearly all fields end here
 			continue
 		}
@@ -399,13 +399,11 @@ func align(fields []Field) {
 
 // list returns how many numbers or times a field lists. It returns 0 for any other value.
 func (f *Field) list() (n int) {
-	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
+	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.Role.number() && f.name.Role != Window {
 		return 0 // nearly all values end here
 	}
 	line := FirstLine(f.Lines)
-	for rest, more := line, true; more; {
-		var part string
-		part, rest, more = strings.Cut(rest, separatorOf(line))
+	for part := range strings.SplitSeq(line, separatorOf(line)) {
 		part = text.Trim(part)
 		_, isNumber := text.ParseNumber(part)
 		_, isSpan := text.ParseSpan(part)

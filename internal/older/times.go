@@ -31,12 +31,13 @@ const (
 // A momentKind is the form of a time.
 type momentKind uint8
 
-// The kinds of moments.
+// The kinds of moments. Seconds from now are better than a point in time, which needs two clocks
+// that agree. Both are better than a number without a unit.
 const (
 	noMoment    momentKind = iota
 	laterMoment            // a span from now
-	bareMoment             // a small number without a known unit
 	pointMoment            // a point in time
+	bareMoment             // a small number without a known unit
 )
 
 // A moment is the time in a value.
@@ -114,14 +115,10 @@ func (m moment) as(units int64) moment {
 // allowed.
 func (m moment) fits(window int64) bool { return m.until.Ceil() <= window+window/10+1 }
 
-// rank orders the kinds of a reset. Seconds from now are better than a point in time, which
-// needs two clocks that agree. Both are better than a number without a unit.
-func (m moment) rank() int {
-	switch {
-	case m.kind == pointMoment:
-		return 1
-	case m.kind == laterMoment, m.drafts:
-		return 0
+// rank is the kind of a reset. The lower one is better.
+func (m moment) rank() momentKind {
+	if m.kind == bareMoment && m.drafts {
+		return laterMoment
 	}
-	return 2
+	return m.kind
 }

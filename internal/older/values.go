@@ -26,7 +26,7 @@ import (
 const (
 	MaxMembers = 1024
 	MaxParams  = 256
-	maxFacts   = 4 * MaxMembers // of a record
+	maxFacts   = 4 * MaxMembers // of a record, or of pairs
 	maxJSON    = 64 << 10
 	maxDepth   = 8
 )
@@ -83,30 +83,32 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	switch {
 	case f.isDictionary():
 		facts, ok = n.readDictionary(facts, line)
-	case n.row != nil && n.row.read != nil:
-		facts, ok = n.row.read(nil, line)
-	case n.role.number() && text.All(line, text.Digit): // nearly all values
-		facts = append(facts, Fact{Role: n.role, Value: line})
+	case n.Format == bans:
+		facts, ok = readBans(line)
+	case n.Format == percents:
+		facts, ok = readPercents(line)
+	case n.Role.number() && text.All(line, text.Digit): // nearly all values
+		facts = append(facts, Fact{Role: n.Role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
-		if _, ok = parseMoment(line, n.format, &text.Clock{}); ok {
+		if _, ok = parseMoment(line, n.Format, &text.Clock{}); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
-	case n.role == Name || n.role == Subname:
+	case n.Role == Name || n.Role == Subname:
 		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
-			facts = append(facts, Fact{Role: n.role, Value: text.Trim(part)})
+			facts = append(facts, Fact{Role: n.Role, Value: text.Trim(part)})
 		}
 	case line[0] == '{':
 		facts, ok = n.readJSON(facts, line)
-	case !n.role.time() && isPairs(line):
+	case !n.Role.time() && isPairs(line):
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.kind == looseKind && n.role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
+	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
-	case n.role.time() && isTime(line):
-		facts = append(facts, Fact{Role: n.role, Value: text.Unquote(line)})
+	case n.Role.time() && isTime(line):
+		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	default:
 		return n.readList(facts, line, first)
 	}
@@ -127,7 +129,7 @@ func isTime(line string) bool {
 // (draft-06 Section 3.2) a word is the name of an algorithm. The quota is the first number of
 // the first line, because other lines belong to other limiters. At most MaxMembers are read.
 func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	role, from, off, bad := n.role, len(facts), 0, noFault
+	role, from, off, bad := n.Role, len(facts), 0, noFault
 	if n.kind == anchorKind {
 		role = Quota
 	}
@@ -250,12 +252,12 @@ func isPairs(line string) bool {
 // readPairs reads numbers with their windows in seconds. If there are several pairs, the
 // windows name the policies.
 func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
-	role, several, ok := cmp.Or(n.role, Quota), strings.IndexByte(line, ',') >= 0, true
+	role, several, ok := cmp.Or(n.Role, Quota), strings.IndexByte(line, ',') >= 0, true
 	for pair := range strings.SplitSeq(line, ",") {
 		count, rest, _ := strings.Cut(pair, ":")
 		window, _, _ := strings.Cut(rest, ":")
 		w, isWindow := text.ParseNumber(text.Trim(window))
-		if len(facts) > 4*MaxMembers || !isWindow {
+		if len(facts) > maxFacts || !isWindow {
 			ok = false
 			continue
 		}
@@ -304,14 +306,14 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a
 // policy, whose value has the role of the field.
-func (n *name) readKeyed(facts []Fact, group, key string, said keyWord, value string) ([]Fact, bool) {
-	if said.role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
-		return append(facts, Fact{Policy: below(group, said.policy), Role: said.role, Format: said.format, Value: value}), true
+func (n *name) readKeyed(facts []Fact, group, key string, said Row, value string) ([]Fact, bool) {
+	if said.Role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
+		return append(facts, Fact{Policy: below(group, said.Policy), Role: said.Role, Format: said.Format, Value: value}), true
 	}
-	if n.role == None {
+	if n.Role == None {
 		return facts, true
 	}
-	return readCount(facts, below(group, key), n.role, value)
+	return readCount(facts, below(group, key), n.Role, value)
 }
 
 // parseWindow reads the length of a window in seconds: a number, a duration, or a word. It
@@ -365,14 +367,15 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true
+		prose, isProse := readProse(facts, part)
 		switch {
-		case parts >= 4*MaxMembers:
+		case parts >= maxFacts:
 			return facts, false
-		case isProse(part):
-			facts = readProse(facts, part)
+		case isProse:
+			facts = prose
 		case named != "" && isCount(part):
-			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
-		case !keyed, said.role == Name:
+			facts = append(facts, Fact{Policy: named, Role: n.Role, Value: part})
+		case !keyed, said.Role == Name:
 			if value = text.Unquote(value); text.IsName(value) && !isCount(value) {
 				named = value
 			} else {
@@ -386,43 +389,34 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// isProse reports whether a part of a record has several words with a key. A date has only the
-// hour, which looks like a key.
-func isProse(part string) bool {
-	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
-		return false
-	}
-	keys := 0
-	for word := range strings.FieldsSeq(part) {
-		if _, _, ok := cutKey(word); ok {
-			keys++
-		}
-	}
-	return keys > 1
-}
-
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
-// reset=3530s (Eventbrite). The key abc is the name of the policy.
-func readProse(facts []Fact, part string) []Fact {
-	policy, last := "", ""
+// reset=3530s (Eventbrite), where key is the name of the policy. ok is false if fewer than two
+// words of the part have a key: a date has only the hour, which looks like a key.
+func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
+	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
+		return facts, false
+	}
+	policy, last, keys := "", "", 0
 	for word := range strings.FieldsSeq(part) {
 		key, value, keyed := cutKey(word)
-		if !keyed {
+		if keyed {
+			keys++
+		} else {
 			key = last
 		}
 		last = ""
 		switch said := keyOf(key); {
 		case value == "":
 			last = key
-		case said.role != None:
-			facts = append(facts, Fact{Policy: policy, Role: said.role, Format: Seconds, Value: value})
+		case said.Role != None:
+			facts = append(facts, Fact{Policy: policy, Role: said.Role, Format: Seconds, Value: value})
 		case keyed:
 			policy = key
 		default:
 			facts, _ = readCount(facts, policy, None, value)
 		}
 	}
-	return facts
+	return facts, keys > 1
 }
 
 // cutPart cuts the first part off a record.
@@ -450,39 +444,30 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	return facts[:min(len(facts), MaxMembers)], len(facts) <= MaxMembers
 }
 
-// A keyWord is the meaning of a key in a record or a JSON object.
-type keyWord struct {
-	role   Role
-	format Format // of a time
-	policy string
-}
-
 // letters are the keys of one letter, some of them from the current fields.
-var letters = map[string]keyWord{
-	"q": {role: Quota}, "r": {role: Remaining}, "t": {role: Reset, format: Seconds}, "w": {role: Window, format: Seconds}, "b": {role: Name},
+var letters = map[string]Row{
+	"q": {Role: Quota}, "r": {Role: Remaining}, "t": {Role: Reset, Format: Seconds}, "w": {Role: Window, Format: Seconds}, "b": {Role: Name},
 }
 
-// keyOf returns the meaning of a key.
-func keyOf(key string) (k keyWord) {
+// keyOf returns the meaning of a key in a record or a JSON object.
+func keyOf(key string) (k Row) {
 	if len(key) == 1 {
 		return letters[key]
 	}
-	if len(key) > longestKey {
+	if len(key) > longestName {
 		return k
 	}
 	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // nearly all keys
-		return keyWord{role: t.role}
+		return Row{Role: t.role}
 	}
 	var n name
 	var room [maxWords]token
-	if policy := n.clause(nil, split(room[:0], key)); n.role != Policies {
-		k = keyWord{n.role, n.format, joinWords(policy)}
+	said, first := sentence(room[:0], key)
+	if policy := n.clause(nil, said[first:]); n.Role != Policies {
+		k = Row{Role: n.Role, Format: n.Format, Policy: joinWords(policy)}
 	}
 	return k
 }
-
-// longestKey is the length of the longest key that is split into words.
-const longestKey = 64
 
 // readJSON reads a JSON object (Trakt, Basecamp). Its keys are words of field names.
 func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
@@ -490,7 +475,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	object, _ := v.(map[string]any)
 	named := ""
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if keyOf(key).role == Name {
+		if keyOf(key).Role == Name {
 			named, _ = object[key].(string)
 		}
 	}
@@ -499,7 +484,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if said := keyOf(key); isText && said.role != Name {
+		if said := keyOf(key); isText && said.Role != Name {
 			facts, _ = n.readKeyed(facts, named, key, said, value) // {"minute": 6} under Remaining
 		}
 	}

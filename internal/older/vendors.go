@@ -22,25 +22,24 @@ import (
 //go:embed vendors.txt
 var vendorTableText string
 
+// Formats of values that are no times.
+const (
+	bans     = Duration + 1 + iota // see readBans
+	percents                       // see readPercents
+)
+
 // vendorRows returns the rows of the table.
 func vendorRows() (rows []Row) {
 	roles := strings.Fields("none quota remaining used reset window name policies subname rate")
-	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds")
+	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds http-date rfc3339 duration bans percents")
 	for line := range strings.Lines(vendorTableText) {
 		c := strings.Fields(line)
+		role, format := Role(slices.Index(roles, c[2])), Format(slices.Index(formats, c[3]))
 		for i := range c {
 			c[i] = strings.TrimPrefix(c[i], "-")
 		}
-		row := Row{Name: c[1], Role: Role(slices.Index(roles, c[2])), Policy: c[4], Unit: c[6]}
+		row := Row{Key: c[1], Role: role, Format: format, Policy: c[4], Unit: c[6]}
 		row.vendor, row.shared = strings.CutSuffix(c[0], "+")
-		switch c[3] {
-		case "bans":
-			row.read = readBans
-		case "percents":
-			row.read = readPercents
-		default:
-			row.Format = Format(max(slices.Index(formats, c[3]), 0))
-		}
 		if row.Window, _ = strconv.ParseInt(c[5], 10, 64); row.Window == 0 {
 			row.columns = c[5]
 		}
@@ -51,7 +50,7 @@ func vendorRows() (rows []Row) {
 
 // readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds, no request of
 // these categories is allowed in that scope.
-func readBans(facts []Fact, line string) (_ []Fact, ok bool) {
+func readBans(line string) (facts []Fact, ok bool) {
 	ok = true
 	for ban := range strings.SplitSeq(line, ",") {
 		if len(facts) >= 8*MaxMembers {
@@ -72,9 +71,9 @@ func readBans(facts []Fact, line string) (_ []Fact, ok bool) {
 }
 
 // readPercents reads JSON with percentages of used units, at any depth (Meta).
-func readPercents(facts []Fact, line string) ([]Fact, bool) {
+func readPercents(line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
-	return appendPercents(facts, v, maxDepth), ok
+	return appendPercents(nil, v, maxDepth), ok
 }
 
 func appendPercents(facts []Fact, v any, depth int) []Fact {
@@ -121,55 +120,46 @@ func regain(v map[string]any) string {
 // A Row defines a field that words cannot define. Rows have the same columns as the fields of
 // a caller's dialect.
 type Row struct {
-	Name   string // its key in http.Header; one * matches the name of the policy
+	Key    string // in http.Header; one * matches the name of the policy
 	Role   Role
 	Format Format // of a time
-	Policy string // the name of the policy; it precedes the match of the *
+	Policy string // in lower case, "" if there is none; it precedes the match of the *
 	Window int64  // the seconds of the policy's window, if no field has one; 0 is absent
 	Unit   string // the quota unit, if no field has one
 
 	vendor  string // of a row in this package
 	shared  bool   // the row counts only next to another field of its vendor
 	columns string // the policies of parallel lists with two members, separated by a bar
-	// read appends the facts of a value with its own syntax, and reports whether the value is
-	// well-formed. A nil read means that the value is one value of Role.
-	read func(facts []Fact, value string) ([]Fact, bool)
 }
 
 // A Table finds rows by the keys of fields.
 type Table struct{ names []name }
 
-// NewTable returns the table of a dialect's rows. If two rows have one key, the first counts.
+// NewTable returns the table of a dialect's rows. If two rows have one key, the first counts. A
+// vendor's row belongs to the vendor's family, unless its name begins with RateLimit or
+// X-RateLimit.
 func NewTable(dialect string, rows []Row) *Table {
 	t := &Table{}
 	for _, row := range rows {
-		t.add(dialect, row, ownOrder)
+		n := name{Row: row, kind: roleKind, form: dialect}
+		if row.Role == None {
+			n.kind = noKind
+		}
+		if row.vendor != "" {
+			n.family, n.order, n.form = row.vendor, rowOrder, row.vendor
+			said, first := sentence(nil, row.Key)
+			a, ok := findAnchor(said)
+			if o, form := a.family(row.Key, first); ok && o < vendorOrder {
+				n.family, n.order, n.form = "", o, form
+			}
+		}
+		if row.shared {
+			words := parse(row.Key)
+			n.words = &words
+		}
+		t.names = append(t.names, n.known())
 	}
 	return t
-}
-
-// add adds a row. A vendor's row belongs to the vendor's family, unless its name begins with
-// RateLimit or X-RateLimit.
-func (t *Table) add(dialect string, row Row, o order) {
-	n := name{
-		key: row.Name, kind: roleKind, order: o, role: row.Role, format: row.Format, policy: row.Policy,
-		window: row.Window, unit: row.Unit, form: dialect, row: &row,
-	}
-	if row.Role == None {
-		n.kind = noKind
-	}
-	if o == rowOrder {
-		n.family = dialect
-		said, first := sentence(nil, row.Name)
-		if a, ok := findAnchor(said); ok && place(first, a) < vendorOrder {
-			n.family, n.order, n.form = "", place(first, a), formOf(place(first, a), row.Name[:a.end])
-		}
-	}
-	if row.shared {
-		words := parse(row.Name)
-		n.words = &words
-	}
-	t.names = append(t.names, n.known())
 }
 
 // find returns the meaning of a key, in any case, or nil. The row with the most letters
@@ -179,7 +169,7 @@ func (t *Table) find(key string) *name {
 	var policy string
 	for i := range t.names {
 		n := &t.names[i]
-		if star, ok := match(n.key, key); ok && (found == nil || len(star) < len(policy)) {
+		if star, ok := match(n.Key, key); ok && (found == nil || len(star) < len(policy)) {
 			found, policy = n, star
 		}
 	}
@@ -187,7 +177,7 @@ func (t *Table) find(key string) *name {
 		return found
 	}
 	n := *found
-	n.policy = below(n.policy, strings.ToLower(policy))
+	n.Policy = below(n.Policy, strings.ToLower(policy))
 	n = n.known()
 	return &n
 }
@@ -212,22 +202,18 @@ func (t *Table) Field(key string, lines []string) Field {
 // Role returns the role of the row for a key, and whether there is one.
 func (t *Table) Role(key string) (Role, bool) {
 	if n := t.find(key); n != nil { // law: TestAnnounceSwitchesOlder
-		return n.role, true
+		return n.Role, true
 	}
 	return None, false
 }
 
 var builtin struct {
 	once  sync.Once
-	table Table
+	table *Table
 }
 
 // vendorTable returns the table of the vendors' rows, made at first use.
 func vendorTable() *Table {
-	builtin.once.Do(func() {
-		for _, row := range vendorRows() {
-			builtin.table.add(row.vendor, row, rowOrder)
-		}
-	})
-	return &builtin.table
+	builtin.once.Do(func() { builtin.table = NewTable("", vendorRows()) })
+	return builtin.table
 }

@@ -35,12 +35,13 @@ func TestVendorRows(t *testing.T) {
 	seen := map[string]bool{}
 	last := ""
 	for _, row := range vendorRows() {
-		key := textproto.CanonicalMIMEHeaderKey(row.Name)
+		key := textproto.CanonicalMIMEHeaderKey(row.Key)
 		require.True(t, text.IsToken(key) && !seen[key], "%s twice", key)
 		seen[key] = true
 		require.GreaterOrEqual(t, row.vendor, last, "vendors are in the order of the alphabet")
 		last = row.vendor
 		require.LessOrEqual(t, row.Role, Rate)
+		require.LessOrEqual(t, row.Format, percents)
 		prefix, suffix, starred := strings.Cut(key, "*")
 		require.True(t, slices.ContainsFunc(keys, func(sent string) bool {
 			return sent == key || starred && strings.HasPrefix(sent, prefix) && strings.HasSuffix(sent, suffix)
@@ -56,19 +57,19 @@ func TestVendorRowsShared(t *testing.T) {
 	}
 	letters := strings.NewReplacer("-", "").Replace
 	for _, row := range vendorRows() {
-		name := "-" + strings.ToLower(row.Name) + "-"
-		alone := row.read != nil || row.columns != "" || strings.Contains(letters(name), letters(row.vendor))
+		name := "-" + strings.ToLower(row.Key) + "-"
+		alone := row.Format >= bans || row.columns != "" || strings.Contains(letters(name), letters(row.vendor))
 		for short := range strings.FieldsSeq(abbreviations[row.vendor]) {
 			alone = alone || strings.Contains(name, "-"+short+"-")
 		}
-		require.Equal(t, !alone, row.shared, row.Name)
+		require.Equal(t, !alone, row.shared, row.Key)
 	}
 }
 
 // A * matches the name of a policy, in any case, which is never empty.
 func TestTableStar(t *testing.T) {
-	table := NewTable("acme", []Row{{Name: "Acme-*-Left", Role: Remaining}})
-	require.Equal(t, "day", table.find("ACME-Day-Left").policy)
+	table := NewTable("acme", []Row{{Key: "Acme-*-Left", Role: Remaining}})
+	require.Equal(t, "day", table.find("ACME-Day-Left").Policy)
 	for _, key := range []string{"Acme--Left", "Acme-Left", "Acme-Day-Left-2", "An-Acme-Day-Left"} {
 		require.Nil(t, table.find(key), key)
 	}

@@ -91,8 +91,7 @@ var vocabulary = []struct {
 	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
 	{"after in", word{kind: unitWord, format: Seconds}},
-	{"at date timestamp", word{kind: unitWord}}, // (no vendor case)
-	{"utc", word{kind: unitWord}},
+	{"utc at date timestamp", word{kind: unitWord}}, // at, date, timestamp: (no vendor case)
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
 	{"per to", word{kind: fillWord}},
 	{"size", word{kind: fillWord, shows: excluded}},
@@ -118,9 +117,8 @@ var vocabulary = []struct {
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},             // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"page pagination", word{shows: excluded}}, // (no vendor case)
-	{"storage", word{shows: excluded}},
+	{"full", word{kind: stopWord}},                     // when all of the quota is back, which is less useful than the reset (no vendor case)
+	{"storage page pagination", word{shows: excluded}}, // page, pagination: (no vendor case)
 
 	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
 	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX
@@ -170,14 +168,14 @@ func tokenOf(s string) token {
 	return token{s, dictionary.words[string(lower)]}
 }
 
-// gluedRoles can end the name of a policy, as in UserLimit. Shorter words end too many other
-// words (focused, cleft).
-var gluedRoles = [...]string{"remaining", "limit", "reset"}
+// gluedWords can end another word: the name of a policy, as in UserLimit, or AppDay. Shorter words
+// end too many other words (focused, cleft).
+var gluedWords = [...]string{"remaining", "limit", "reset", "second", "minute", "hour", "day"}
 
-// glued returns the role at the end of a word, and the rest, which is the policy.
-func glued(s string) (policy string, t token) {
-	for _, role := range gluedRoles {
-		if n := len(s) - len(role); n >= 2 && strings.EqualFold(s[n:], role) {
+// glued returns the role or the window at the end of a word, and the rest.
+func glued(s string) (rest string, t token) {
+	for _, word := range gluedWords {
+		if n := len(s) - len(word); n >= 2 && strings.EqualFold(s[n:], word) {
 			return s[:n], tokenOf(s[n:])
 		}
 	}

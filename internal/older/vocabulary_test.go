@@ -34,21 +34,21 @@ func TestWords(t *testing.T) {
 		switch {
 		case w.kind == roleWord:
 			require.Equal(t, roleKind, n.kind)
-			require.Equal(t, w.role, n.role)
-			require.Empty(t, n.policy)
+			require.Equal(t, w.role, n.Role)
+			require.Empty(t, n.Policy)
 		case w.kind == unitWord && w.format != Guess:
-			require.Equal(t, Reset, n.role)
-			require.Equal(t, w.format, n.format)
+			require.Equal(t, Reset, n.Role)
+			require.Equal(t, w.format, n.Format)
 		case w.kind == stopWord:
 			require.Equal(t, noKind, n.kind)
 		case w.kind == retryWord:
 			require.Equal(t, waitKind, n.kind)
 		case w.kind == fillWord:
 			require.Equal(t, plainKind, n.kind)
-			require.Empty(t, n.policy)
+			require.Empty(t, n.Policy)
 		default:
 			require.Equal(t, plainKind, n.kind)
-			require.Equal(t, spelling, n.policy)
+			require.Equal(t, spelling, n.Policy)
 		}
 		require.Equal(t, w.window != 0, hintOf(spelling, false).window != 0)
 		if w.kind != vendorWord {
@@ -127,7 +127,7 @@ func TestUnderscores(t *testing.T) {
 	for _, key := range []string{"Acme-Retry-Ms", "Limit-Retry-Ms", "X-Acme-Retry-After-Ms", "Http-X-Retry-After-Ms", "X-Acme-Requests-Left", "X-Acme-Qps-Reset-In"} {
 		dashed, n := *nameOf(key), *nameOf(strings.ReplaceAll(key, "-", "_"))
 		require.Contains(t, []nameKind{waitKind, looseKind}, dashed.kind, key)
-		n.key, n.form = dashed.key, dashed.form
+		n.Key, n.form = dashed.Key, dashed.form
 		require.Equal(t, dashed, n)
 	}
 }

@@ -49,22 +49,16 @@ const (
 
 // A name is the meaning of the key of a field.
 type name struct {
-	key       string
+	Row
 	kind      nameKind
 	order     order
-	role      Role
 	weak      bool   // a field for the same role with a surer word takes precedence
 	place     int    // the rank among the fields of a response, by order, role and weakness
-	format    Format // of a time
-	policy    string // in lower case, "" if the name has none
 	digits    bool   // the policy begins with the seconds of its window
 	hint      hint   // by the policy
 	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
 	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
-	window    int64  // of its policy, if no field has one
-	unit      string // of its policy
 	counted   bool   // without an anchor: the policy contains a word that rate limits count
-	row       *Row   // nil if the words decide
 	total     bool   // without an anchor: the quota may be that of one request
 	words     *name  // the meaning of the words, for a row that counts only next to another field of its vendor
 	hasAnchor bool   // it contains the word RateLimit
@@ -73,25 +67,22 @@ type name struct {
 // maxWords is the number of words that are read of a key. The last one contains the rest.
 const maxWords = 16
 
-// split cuts a key into words, in room.
-func split(room []token, key string) []token {
+// sentence splits a key into words, in room, and returns the index of the first word after HTTP
+// and X.
+func sentence(room []token, key string) (said []token, first int) {
 	dash := "-"
 	if !strings.Contains(key, dash) {
 		dash = "_" // HTTP_X_RATELIMIT_LIMIT (GoCardless)
 	}
-	for len(room) < maxWords-1 {
+	said = room
+	for len(said) < maxWords-1 {
 		part, rest, more := strings.Cut(key, dash)
 		if !more {
 			break
 		}
-		room, key = append(room, tokenOf(part)), rest
+		said, key = append(said, tokenOf(part)), rest
 	}
-	return append(room, tokenOf(key))
-}
-
-// sentence splits a key into words, and returns the index of the first word after HTTP and X.
-func sentence(room []token, key string) (said []token, first int) {
-	said = split(room, key)
+	said = append(said, tokenOf(key))
 	if len(said) > 1 && said[0].is("http") {
 		first = 1
 	}
@@ -105,7 +96,7 @@ func sentence(room []token, key string) (said []token, first int) {
 func parse(key string) name { return parseWords(key).known() }
 
 func parseWords(key string) name {
-	n := name{key: key}
+	n := name{Row: Row{Key: key}}
 	var room [maxWords]token
 	said, first := sentence(room[:0], key)
 	if at := retryAt(said); at >= 0 {
@@ -168,7 +159,7 @@ func waitOf(key string) (n name) {
 	var room [maxWords]token
 	said, _ := sentence(room[:0], key)
 	if at := retryAt(said); at >= 0 {
-		n.key = key
+		n.Key = key
 		n = n.wait(said, at)
 	}
 	return n
@@ -182,26 +173,26 @@ func (n name) wait(said []token, at int) name {
 	var few [maxWords]string
 	policy, isTime := few[:0], anchored || said[at].format != Guess // law: TestWords
 	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
-		return name{key: n.key, kind: noKind}
+		return name{Row: Row{Key: n.Key}, kind: noKind}
 	}
-	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
+	n.Format, n.form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
-			n.format, isTime = cmp.Or(t.format, n.format), true
+			n.Format, isTime = cmp.Or(t.format, n.Format), true
 		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
-			return name{key: n.key, kind: noKind}
+			return name{Row: Row{Key: n.Key}, kind: noKind}
 		default:
 			policy = append(policy, t.text)
 		}
 	}
-	if !isTime || strings.EqualFold(n.key, "Retry-After") { // law: TestParseRetryAfter
-		return name{key: n.key, kind: noKind}
+	if !isTime || strings.EqualFold(n.Key, "Retry-After") { // law: TestParseRetryAfter
+		return name{Row: Row{Key: n.Key}, kind: noKind}
 	}
 	n.kind = waitKind
-	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
-		n.kind, n.role, n.order = roleKind, Reset, vendorOrder
-		n.form = strings.ToLower(n.key[:a.end])
+	if n.Policy = joinWords(policy); anchored && n.Policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
+		n.kind, n.Role, n.order = roleKind, Reset, vendorOrder
+		n.form = strings.ToLower(n.Key[:a.end])
 	}
 	return n
 }
@@ -211,8 +202,8 @@ func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token
 		parts, _ := unglue(room[:0], t.text)
-		part, _ := glued(t.text)
-		return part != "" || len(parts) > 0 // bound: splitting takes time (TestManyNames)
+		_, end := glued(t.text)
+		return end.role != None || len(parts) > 0 // bound: splitting takes time (TestManyNames)
 	}
 	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord // Acme-Remaining-Day
 }
@@ -220,8 +211,7 @@ func (t *token) mayMeanLimit() bool {
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
 	none := n
-	n.order = place(first, a)
-	n.form = formOf(n.order, n.key[:a.end])
+	n.order, n.form = a.family(n.Key, first)
 	var few [maxWords + 1]string
 	policy := few[:0]
 	for _, t := range said[first:a.first] {
@@ -232,7 +222,7 @@ func (n name) behind(said []token, first int, a anchor) name {
 	if a.after != "" {
 		switch _, isRole := unglue(nil, a.after); {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
-			n.unit = "tokens"
+			n.Unit = "tokens"
 		case isRole: // RateLimitRemaining (no vendor case)
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
@@ -241,36 +231,30 @@ func (n name) behind(said []token, first int, a anchor) name {
 		}
 	}
 	if len(behind) == 0 {
-		n.kind, n.policy = anchorKind, joinWords(policy)
+		n.kind, n.Policy = anchorKind, joinWords(policy)
 		return n
 	}
 	policy = n.clause(policy, behind)
 	if len(policy) == 1 && tokenOf(policy[0]).role == Quota {
 		policy = nil // in X-RateLimit-Remaining-Quota the word Quota adds nothing
 	}
-	n.policy = joinWords(policy)
+	n.Policy = joinWords(policy)
 	return n
 }
 
-// place returns the order of a family.
-func place(first int, a anchor) order {
+// family returns the order and the spelling of a family. first is the index of the first word
+// after X.
+func (a anchor) family(key string, first int) (o order, form string) {
+	form = strings.ToLower(key[:a.end])
 	switch {
 	case a.first > first || a.before != "":
-		return vendorOrder
+		return vendorOrder, form
 	case a.dashed:
-		return dashedOrder
+		return dashedOrder, form
 	case first > 0:
-		return xOrder
+		return xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
 	}
-	return draftOrder
-}
-
-// formOf returns the spelling of a family: the key up to the anchor or the role.
-func formOf(o order, key string) string {
-	if o == xOrder {
-		return "x-ratelimit" // HTTP_X_RATELIMIT too
-	}
-	return strings.ToLower(key)
+	return draftOrder, form
 }
 
 // prefix reads one word before the anchor. A word that is not a vendor's names a policy.
@@ -280,7 +264,7 @@ func (n *name) prefix(policy []string, s string) []string {
 	}
 	switch t := tokenOf(s); {
 	case t.kind == vendorWord:
-		n.family, n.unit, n.format = strings.ToLower(s), t.unit, t.format
+		n.family, n.Unit, n.Format = strings.ToLower(s), t.unit, t.format
 	case t.is("ms"): // Azure
 		n.family = "ms"
 	default:
@@ -313,15 +297,15 @@ func (n *name) clause(policy []string, said []token) []string {
 		}
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.role, n.weak = roleKind, role.role, role.weak
+		n.kind, n.Role, n.weak = roleKind, role.role, role.weak
 	}
 	for i, t := range said {
 		switch {
 		case i == at && part != "":
 			policy = append(policy, part)
 		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", role.covers(t, i-at):
-		case t.kind == unitWord && n.role.time(): // law: TestWords
-			n.format = cmp.Or(t.format, n.format)
+		case t.kind == unitWord && n.Role.time(): // law: TestWords
+			n.Format = cmp.Or(t.format, n.Format)
 		default:
 			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
 			policy = append(policy, t.text)
@@ -387,7 +371,7 @@ func roleAt(said []token) (at int, part string) {
 		}
 		return at, ""
 	}
-	if policy, w := glued(t.text); policy != "" {
+	if policy, w := glued(t.text); w.role != None {
 		*t = w
 		return last, policy
 	}
@@ -411,10 +395,10 @@ func (n name) unanchored(said []token, first int) name {
 	said = said[first:]
 	var few [maxWords]string
 	policy := n.clause(few[:0], said)
-	if !n.role.number() && n.role != Window || len(policy) == 0 { // X-Limit may be that of a page
+	if !n.Role.number() && n.Role != Window || len(policy) == 0 { // X-Limit may be that of a page
 		return none
 	}
-	if n.role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
+	if n.Role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
 		return none
 	}
 	n.total = slices.ContainsFunc(said, func(t token) bool { return t.shows == perRequest })
@@ -425,8 +409,8 @@ func (n name) unanchored(said []token, first int) name {
 	if n.weak && !n.counted {
 		return none
 	}
-	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)
-	n.form = strings.ToLower(cmp.Or(strings.TrimRight(n.key[:len(n.key)-len(said[len(said)-1].text)], "-_"), n.policy))
+	n.kind, n.order, n.Policy = looseKind, looseOrder, looseName(policy)
+	n.form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
 	return n
 }
 
@@ -510,10 +494,6 @@ func windowOfPart(part string) int64 {
 	if w := windowOfUnits(text.ParseDigits(digits), lower[len(number):]); w > 0 {
 		return w
 	}
-	for _, suffix := range [...]string{"second", "minute", "hour", "day"} {
-		if n := len(lower) - len(suffix); n >= 2 && lower[n:] == suffix {
-			return tokenOf(suffix).window
-		}
-	}
-	return 0
+	_, end := glued(part)
+	return end.window
 }
