@@ -121,7 +121,9 @@ func (v *view) begin(most int) bool {
 	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}
-	v.learn()
+	if v.Reset >= 0 {
+		v.each = v.each.and(v.eachUnit())
+	}
 	t := track{
 		shown: v.Remaining, base: v.Remaining, left: v.Remaining, rolled: math.Inf(-1),
 		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
@@ -326,13 +328,6 @@ func (v *view) eachUnit() span {
 	return each
 }
 
-// learn narrows down the seconds between two tokens by the reset.
-func (v *view) learn() {
-	if v.Reset >= 0 {
-		v.each = v.each.and(v.eachUnit())
-	}
-}
-
 // inWeighted is step for a sliding window counter. The units used in the previous window come
 // back no faster than the tokens of a bucket.
 func (v *view) inWeighted(t *track) step {
@@ -398,7 +393,6 @@ func (v *view) commit(t *track, s step) {
 		t.end.low -= s.wider
 	}
 	t.deficit = s.deficit
-	v.learn()
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
 	switch {
 	case s.rolls:
