@@ -69,10 +69,10 @@ type Dialect struct {
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
 //
 // If a field cannot be used, NewDialect returns a [*FieldError] with its name. The error
-// wraps ErrSyntax if the name is not a field name or contains more than one *, or if the
-// policy or the unit is not printable ASCII. It wraps ErrDuplicate if the name is repeated,
-// in any case of letters. It wraps ErrRange if the role or the format does not exist, or if
-// the window is below 1 or above MaxInteger.
+// wraps ErrSyntax if the name is not a field name, or contains more than one *. It also
+// wraps ErrSyntax if the policy or the unit is not printable ASCII. It wraps ErrDuplicate
+// if the name is repeated, in any case of letters. It wraps ErrRange if the role or the
+// format does not exist, or if the window is below 1 or above MaxInteger.
 func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 	fields = slices.Clone(fields)
 	seen := make(map[string]bool, len(fields))
@@ -290,10 +290,11 @@ type writtenLimit struct {
 // form reads a number below it as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies: every limit if names of fields contain
-// a *, else the tightest limit, or the first policy if there are no limits. A missing policy has
-// the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do not
-// know its window. A limit with nothing remaining therefore gets its wait as a Reset.
+// choose selects the limits to write, and their policies. If names of fields contain a *,
+// it takes every limit, else the tightest limit. Without limits it takes the first policy.
+// A missing policy has the Quota Unknown. Readers assume that the only limit of a dialect
+// limits requests, and do not know its window. A limit with nothing remaining therefore
+// gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}

@@ -48,9 +48,9 @@ const defaultName = "default"
 // differ.
 var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
-// ParseAny reads the limits that h announces in any form that servers are known to send: the
-// current fields, those of older drafts, X-RateLimit-*, and vendors' own. docs/older.md has
-// the rules.
+// ParseAny reads the limits that h announces in any form that servers are known to send.
+// These are the current fields, those of older drafts, X-RateLimit-*, and vendors' own.
+// docs/older.md has the rules.
 //
 // If RateLimit is well-formed, the result is that of [Parse] (docs/older.md has an exception),
 // and no other field for limits is read. Otherwise all other fields are read, together with a

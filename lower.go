@@ -124,7 +124,7 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	return form.fields, err
 }
 
-// maxRounds is how often a form with several limits is lowered: afterwards a reset without a
+// maxRounds is how often a form with several limits is lowered. After a round, a reset without a
 // policy's name may be that of another limit, or two limits may be read as one. No response is
 // known that needs more than two.
 const maxRounds = 3

@@ -18,7 +18,7 @@ import "slices"
 //
 //   - ErrConflict with Param "qu" or "w", if two policies with the same name and partition
 //     key differ in unit or window. Item is the index in own.Policies.
-//   - ErrConflict with Field LimitField, if a client might go faster, because a limit would
+//   - ErrConflict with Field LimitField, if a client might go faster. The limit would
 //     belong to no policy, or to one with another unit or window or a higher quota.
 //   - ErrTooMany, if a field would have more than 1024 members.
 func Restrict(upstream, own Fields) (Fields, error) {
@@ -64,7 +64,7 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 }
 
 // joinLists returns the members of upstream, each joined with the member of own of the same
-// identity, and then the other members of own. join gets a copy of the member of upstream,
+// identity. The other members of own follow. join gets a copy of the member of upstream,
 // and the index in own.
 func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
 	if len(own) == 0 {
@@ -156,7 +156,8 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 }
 
 // changed reports whether a client might go faster by out, because a limit of f belongs to
-// another policy there: one with another unit or window or a higher quota, or none.
+// another policy there. That policy has another unit or window or a higher quota, or there
+// is none.
 func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {

@@ -20,8 +20,8 @@ import (
 //     with several numbers, and JSON, stay.
 //   - Retry-After, if it is there, is raised to the longest wait of own.
 //
-// RestrictHeader writes what it can, even if it returns an error: that of [ParseAny], [Restrict] or
-// [Fields.Validate], or ErrRange for an older field that cannot hold its number.
+// RestrictHeader writes what it can, even if it returns an error. The error is that of [ParseAny],
+// [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its number.
 func RestrictHeader(h http.Header, status int, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
@@ -141,8 +141,8 @@ func (j *joining) isSilent(upstream Fields) bool {
 	return !asked
 }
 
-// writeForms writes each of the older forms once, except those in the header: a form of upstream
-// is lowered in place, and of two forms with the same fields the first counts.
+// writeForms writes each of the older forms once, except those in the header. A form of upstream is
+// lowered in place. Of two forms with the same fields the first counts.
 func (j *joining) writeForms() {
 	for i, d := range j.forms {
 		if !slices.Contains(j.forms[:i], d) && !j.speaks(d) {

@@ -87,8 +87,8 @@ const (
 	paramSection = "RFC 9651 Section 4.2.3.2 (Parameters)"
 )
 
-// syntax are sections of RFC 9651: what they define, by its first byte, and what is found in a
-// well-formed text that cannot be read without the section.
+// syntax are sections of RFC 9651, with the first byte of what they define. Each also has
+// what is found in a well-formed text that cannot be read without the section.
 var syntax = []struct {
 	section, begins string
 	found           *regexp.Regexp

@@ -102,9 +102,9 @@ func appendSure(found, unsure []Field) []Field {
 }
 
 // limitFields returns the fields of a family without an anchor if they contain a limit. A
-// limit is a remaining next to another role, or one of these if it is of something that is
-// counted: a remaining alone, or a quota next to used units or a window. Fields with
-// unsuitable values are dropped.
+// limit is a remaining next to another role. If the name contains something that is
+// counted, a remaining alone is a limit too, and so is a quota next to used units or a
+// window. Fields with unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
 	var counted, quota bool

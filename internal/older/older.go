@@ -166,9 +166,9 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 }
 
-// clear reports whether an unreadable value is an error. It is an error if the name of the
-// field leaves no doubt about its meaning, as its unit or its window does, or if the value
-// contains a digit.
+// clear reports whether an unreadable value is an error. It is an error if the value contains a
+// digit. It is one too if the name of the field leaves no doubt about its meaning, as its unit or
+// its window does.
 func (f *Field) clear(line string) bool {
 	n := f.name
 	return n.kind != plainKind && (n.Policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
@@ -263,8 +263,8 @@ const maxLines = 16
 // several returns the first maxLines lines of the field.
 func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
 
-// sortFields puts fields into the order in which they count, because a header has no order:
-// by family, role, certainty and policy, and then the shorter name first.
+// sortFields puts fields into the order in which they count, because a header has no order. The
+// order is by family, role, certainty and policy. Of two names the shorter one comes first.
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int {
 		m, n := a.name, b.name

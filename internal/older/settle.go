@@ -35,10 +35,10 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 	return guessed
 }
 
-// settleWindow finds the window of a policy. It takes the window from a field, else from the
-// listed policy with the same quota, else from the policy's name, else the usual window of
-// the field. A window without a unit is in milliseconds if the reset is (HTX), else in
-// seconds.
+// settleWindow finds the window of a policy. It takes the window from a field, else from
+// the listed policy with the same quota. Without these it takes the window in the policy's
+// name, else the usual window of the field. A window without a unit is in milliseconds if
+// the reset is (HTX), else in seconds.
 func (ts *tallies) settleWindow(t *tally) {
 	if t.column < 0 {
 		t.window = -t.column
@@ -147,9 +147,9 @@ func (ts *tallies) listedWith(t *tally) int {
 	})
 }
 
-// nameOf returns the name of a tally's policy: from the names of the fields, else from a
-// field for the name, a list, else from the caller. If the usual fields have a
-// limit without a name, a vendor's limit gets the name of its family (sib).
+// nameOf returns the name of a tally's policy. It is from the names of the fields, else
+// from a field for the name, else from a list, else from the caller. If the usual fields
+// have a limit without a name, a vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.columnName != "":

@@ -73,9 +73,9 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	return moment{kind: laterMoment, form: Duration, until: span}, true
 }
 
-// momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a number
-// of seconds. A number of milliseconds from now can be three years. A point in time in
-// milliseconds is larger. A smaller number is a point in time if it is near the clock: a
+// momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a
+// number of seconds. A number of milliseconds from now can be three years. A point in time
+// in milliseconds is larger. A smaller number is a point in time if it is near the clock. A
 // bubble of testing/synctest begins in 2000, when Unix seconds look like thirty years.
 func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	switch {

@@ -390,8 +390,8 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 }
 
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
-// reset=3530s (Eventbrite), where key is the name of the policy. ok is false if fewer than two
-// words of the part have a key: a date has only the hour, which looks like a key.
+// reset=3530s (Eventbrite), where key is the name of the policy. ok is false if fewer than
+// two words of the part have a key. A date has only the hour, which looks like a key.
 func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
 	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
 		return facts, false

@@ -12,12 +12,12 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// vendorTableText defines the fields that words cannot define, by vendor: names without the
-// usual words, values with their own syntax, and windows and units that no field contains. If
-// a vendor has a plus sign, any server may use the name of the field: the row counts only next
-// to another field of the vendor. A field without a role is not read. A window is in seconds. A
-// bar separates the windows of parallel lists, which also name the policies. testdata/vendors has
-// a case for each row.
+// vendorTableText defines the fields that words cannot define, by vendor. These are names
+// without the usual words, values with their own syntax, and windows and units that no
+// field contains. If a vendor has a plus sign, any server may use the name of the field.
+// The row then counts only next to another field of the vendor. A field without a role is
+// not read. A window is in seconds. A bar separates the windows of parallel lists, which
+// also name the policies. testdata/vendors has a case for each row.
 //
 //go:embed vendors.txt
 var vendorTableText string

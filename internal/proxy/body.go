@@ -16,9 +16,9 @@ const partSize = 4 << 10
 // linger is the time in which a client that still sends its body can read an early answer.
 const linger = 500 * time.Millisecond
 
-// A requestBody is the body of a request that the proxy forwards. Only its method read reads
-// the body of the server, and nothing does once it is finished: http.Transport may read a body
-// longer than its handler runs, and net/http panics then.
+// A requestBody is the body of a request that the proxy forwards. Only its method read
+// reads the body of the server, and nothing does once it is finished. http.Transport may
+// read a body longer than its handler runs, and net/http panics then.
 type requestBody struct {
 	server  io.ReadCloser
 	proceed func()      // lets a client that expects 100 send the body; nil if it does not
@@ -69,9 +69,9 @@ func (b *requestBody) read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin begins to read ahead, or goes on after there was no memory, while the request waits. It
-// has leave called if the body turns out to be broken: net/http sees that a client hangs up only
-// when it has read what the client sent before.
+// begin begins to read ahead, or goes on after there was no memory, while the request
+// waits. leave is called if the body turns out to be broken. net/http sees that a client
+// hangs up only when it has read what the client sent before.
 func (b *requestBody) begin(leave func(error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,8 +157,8 @@ func (b *requestBody) Close() error { return nil }
 func (b *requestBody) early() bool { return b != nil && !b.whole.Load() }
 
 // finish ends the reading before the handler ends. If the body was not read to its end,
-// net/http discards a part of it, so that a client that still sends reads the answer before the
-// connection is reset.
+// net/http discards a part of it. A client that still sends can then read the answer before
+// the connection is reset.
 func (b *requestBody) finish(w *http.ResponseController) {
 	b.mu.Lock()
 	b.asked, b.gone = true, true

@@ -122,7 +122,7 @@ func TestProxyUnix(t *testing.T) {
 		server := &http.Server{Handler: p, ConnContext: withConn}
 		defer server.Close()
 		go server.Serve(l)
-		transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial(network, l.Addr().String()) }}
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial(network, l.Addr().String()) }}
 		defer transport.CloseIdleConnections()
 		for path, status := range map[string]int{"/200": 200, "/999": 999, "/1000": 502, "/99": 502} {
 			resp, err := transport.RoundTrip(newRequest(t, "http://api.example"+path))

@@ -12,8 +12,8 @@ const (
 	tcpCloseWait = 8
 )
 
-// hungUp reports whether the client of a TCP connection has hung up, also while there is more
-// to read. net/http treats a client that closes its sending side in the same way.
+// hungUp reports whether the client of a TCP connection has hung up, also while there is
+// more to read. A client that only closes its sending side has hung up for net/http too.
 func hungUp(conn net.Conn) bool {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
