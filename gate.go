@@ -182,7 +182,7 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	if e == nil {
 		return p, time.Time{}
 	}
-	e.admit(now)
+	e.admit(now) // the timer may be late
 	if e.queue.Len() > 0 {
 		return nil, e.until
 	}
@@ -357,7 +357,7 @@ func (g *Gate) Forget(key string) {
 // forget forgets a key and its resources. Their waiters ask again.
 func (g *Gate) forget(e *entry, now time.Time) {
 	g.used.MoveToFront(e.place)
-	g.renew(e, now).admit(now)
+	g.renew(e).admit(now)
 }
 
 // State returns why the next request of a key would wait. If the request would be sent at

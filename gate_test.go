@@ -185,7 +185,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 		taken.Answered(advised("302; Retry-After: 120"), time.Now())
 		queue := &g.keys["k"].queue
 		require.Equal(t, 100, queue.Len(), "the hurried one is refused")
-		for place := queue.Front(); place != nil; place = place.Next() {
+		for place := queue.others.Front(); place != nil; place = place.Next() {
 			require.False(t, place.Value.(*waiter).decided)
 		}
 		cancel()

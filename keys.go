@@ -115,7 +115,7 @@ type entry struct {
 	queue   queue
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
-	until   time.Time // when the timer rings; zero if no request waits
+	until   time.Time // when the timer rings; zero if it has rung
 	kept    time.Time // until when the last unit is kept for a request that follows a redirection
 
 	// Of a key:
@@ -171,7 +171,7 @@ func (g *Gate) entry(key []byte, now time.Time) *entry {
 		g.used.MoveToBack(e.place)
 		r := g.settings()
 		if e.machine.Idle(now, &r) && e.lost(now) == machine.NothingLost {
-			return g.renew(e, now)
+			return g.renew(e)
 		}
 		return e
 	}
@@ -244,19 +244,23 @@ func (e *entry) lost(now time.Time) machine.Loss {
 }
 
 // renew replaces the entry of a key by a new one, to whose queue all waiters move.
-func (g *Gate) renew(e *entry, now time.Time) *entry {
+func (g *Gate) renew(e *entry) *entry {
 	fresh := &entry{gate: g, key: e.key, place: e.place}
 	g.keys[e.key], e.place.Value = fresh, fresh
 	e.forgotten = true
 	for x := range e.all() {
-		for x.queue.Len() > 0 {
-			w := x.queue.front()
-			x.dequeue(w)
-			fresh.enqueue(w)
-		}
-		x.ringAt(time.Time{}, now)
+		fresh.take(x)
 	}
 	return fresh
+}
+
+// take moves the waiters of another entry to the queue of e.
+func (e *entry) take(x *entry) {
+	for x.queue.Len() > 0 {
+		w := x.queue.front()
+		x.dequeue(w)
+		e.enqueue(w)
+	}
 }
 
 // find returns what is known of a key or of a resource of a key, nil if it is not known. The
@@ -332,5 +336,6 @@ func (e *entry) forgetResource(x *entry, now time.Time) {
 	for path, list := range e.paths {
 		e.paths[path] = slices.DeleteFunc(list, func(y *entry) bool { return y == x })
 	}
-	x.disperse(now)
+	e.take(x)
+	e.admit(now)
 }

@@ -53,6 +53,23 @@ func TestTimerIsLate(t *testing.T) {
 	})
 }
 
+// A timer that has rung too early is set again.
+func TestTimerIsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		entered(t, &g, "a", "302; Retry-After: 10")
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() { enter(t, &g, "a").Failed() })
+		synctest.Wait()
+		e := g.keys["a"]
+		e.timer.Stop()
+		e.ring()
+		all.Wait()
+		require.Equal(t, 10*time.Second, time.Since(start))
+	})
+}
+
 // The function that Waiting returns is called once, when the wait is over, even if something
 // panics. The function of the Transport is called last. The response is not passed to it.
 func TestWaitingDone(t *testing.T) {
@@ -357,19 +374,19 @@ func TestQueueFollowers(t *testing.T) {
 		{"another leaves", []bool{true, false, true}, 1, []int{0, 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var q queue
+			var e entry
 			waiters := make([]*waiter, len(tc.first))
 			for i, first := range tc.first {
 				if i == len(tc.first)-1 && tc.leave >= 0 {
-					q.remove(waiters[tc.leave])
+					e.dequeue(waiters[tc.leave])
 				}
-				waiters[i] = &waiter{first: first}
-				q.add(waiters[i])
+				waiters[i] = &waiter{follows: first}
+				e.enqueue(waiters[i])
 			}
 			var got []int
-			for q.Len() > 0 {
-				w := q.front()
-				q.remove(w)
+			for e.queue.Len() > 0 {
+				w := e.queue.front()
+				e.dequeue(w)
 				got = append(got, slices.Index(waiters, w))
 			}
 			require.Equal(t, tc.want, got)

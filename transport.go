@@ -230,7 +230,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	}
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: string(machine.RetryAfter), Advice: a.kept("")}
-	t.gate().during(&w, r.waiting, func() {
+	t.gate().during(w, r.waiting, func() {
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
