@@ -186,7 +186,7 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	if e.queue.Len() > 0 {
 		return nil, e.until
 	}
-	if v := e.look(now, p.trip.Prices, false); !v.Open {
+	if v := e.machine.Ask(now, &p.trip); !v.Open {
 		return nil, v.Until
 	}
 	e.send(p, now)
@@ -248,8 +248,8 @@ func (p *Pass) Failed() {
 // end lets the requests through that the end of this one allows.
 func (p *Pass) end(now time.Time) {
 	for l := &p.leg; l != nil; l = l.next {
-		if p.redirected && l.entry.machine.Scarce() {
-			l.entry.kept = now.Add(keepTime)
+		if p.redirected {
+			l.entry.machine.Redirected(now)
 		}
 		l.entry.admit(now)
 	}
@@ -268,7 +268,7 @@ func (e *entry) closed() {
 func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	var few [4]machine.Stock
 	answer := answerOf(a, p.trip.Prices, few[:0])
-	e, r := p.entry, p.entry.settings()
+	e := p.entry
 	e.endScout(p.path)
 	limits, named := answer, (*leg)(nil)
 	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
@@ -278,9 +278,9 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 		}
 	}
 	if limits.Refused && !answer.Refused {
-		e.machine.Returned(&p.trip, now, &r)
+		e.machine.Returned(&p.trip, now)
 	} else {
-		e.learn(&p.leg, a, &answer, received, &r)
+		e.learn(&p.leg, a, &answer, received)
 	}
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
@@ -288,11 +288,11 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
 		case l == named:
-			x.learn(l, a, &limits, received, &r)
+			x.learn(l, a, &limits, received)
 		case len(limits.Stocks) > 0: // of something else
-			x.machine.Returned(&l.trip, now, &r)
+			x.machine.Returned(&l.trip, now)
 		default:
-			x.machine.Answered(&l.trip, &machine.Answer{}, received, &r)
+			x.machine.Answered(&l.trip, &machine.Answer{}, received)
 		}
 	}
 }
@@ -309,8 +309,8 @@ func divide(a machine.Answer) (key, resource machine.Answer) {
 }
 
 // learn updates an entry from an answer.
-func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time, r *machine.Settings) {
-	if e.machine.Answered(&l.trip, answer, received, r) {
+func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time) {
+	if e.machine.Answered(&l.trip, answer, received) {
 		e.advice = a.kept(e.advice.Limit.Name)
 	}
 }
@@ -323,9 +323,8 @@ func (p *Pass) legOf(x *entry, now time.Time) *leg {
 			return l
 		}
 	}
-	r := x.settings()
 	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
-	x.machine.Join(&p.next.trip, &p.trip, now, &r)
+	x.machine.Join(&p.next.trip, &p.trip, now)
 	return p.next
 }
 
@@ -371,11 +370,11 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 		return Wait{}, false
 	}
 	now := time.Now()
-	w = e.state(now, nil)
+	w = e.state(now, &machine.Trip{})
 	if e.parent == nil {
 		return w, true
 	}
-	if key := e.parent.state(now, nil); key.outlasts(&w) {
+	if key := e.parent.state(now, &machine.Trip{}); key.outlasts(&w) {
 		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
 	}
 	return w, true
@@ -415,13 +414,13 @@ func (g *Gate) known() []string {
 	return known
 }
 
-// settings returns the settings of the machines.
-func (g *Gate) settings() machine.Settings {
+// newMachine returns a machine that knows nothing.
+func (g *Gate) newMachine() machine.Machine {
 	r := machine.Settings{MaxWait: longestWait(g.MaxWait), Share: min(g.Share, 1), Pace: g.Pace}
 	if !(r.Share > 0) { // NaN included
 		r.Share = 1
 	}
-	return r
+	return machine.Machine{Settings: r}
 }
 
 // pricesOf converts costs for the machine. The result is nil if there are none.

@@ -198,7 +198,7 @@ func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
 	t.Run("an invalid share means 1", func(t *testing.T) {
 		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
-			require.Equal(t, want, (&Gate{Share: share}).settings().Share, share)
+			require.Equal(t, want, (&Gate{Share: share}).newMachine().Share, share)
 		}
 	})
 	t.Run("a second answer is ignored", func(t *testing.T) {

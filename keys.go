@@ -116,7 +116,6 @@ type entry struct {
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero if it has rung
-	kept    time.Time // until when the last unit is kept for a request that follows a redirection
 
 	// Of a key:
 	place     *list.Element     // in Gate.used
@@ -155,27 +154,17 @@ func (e *entry) ofKey() *entry {
 	return e
 }
 
-// settings returns the settings that the machine of an entry obeys.
-func (e *entry) settings() machine.Settings {
-	r := e.gate.settings()
-	if e.scout {
-		r.Share = min(r.Share, 0.1) // of the first ten
-	}
-	return r
-}
-
 // entry returns what is known of a key, or nil if there is no room for it. The lock is held.
 func (g *Gate) entry(key []byte, now time.Time) *entry {
 	key = shortKey(key)
 	if e := g.keys[string(key)]; e != nil {
 		g.used.MoveToBack(e.place)
-		r := g.settings()
-		if e.machine.Idle(now, &r) && e.lost(now) == machine.NothingLost {
+		if e.machine.Idle(now) && e.lost(now) == machine.NothingLost {
 			return g.renew(e)
 		}
 		return e
 	}
-	e := &entry{gate: g, key: string(key)}
+	e := &entry{gate: g, key: string(key), machine: g.newMachine()}
 	if !g.remember(e, now) {
 		return nil
 	}
@@ -233,19 +222,19 @@ func (g *Gate) leastLost(most int, now time.Time) (oldest *entry) {
 
 // lost returns what would be lost with a key and its resources.
 func (e *entry) lost(now time.Time) machine.Loss {
-	r, lost := e.settings(), machine.NothingLost
+	lost := machine.NothingLost
 	for x := range e.all() {
 		if x.queue.Len() > 0 {
 			return machine.WaitLost
 		}
-		lost = max(lost, x.machine.Loss(now, &r))
+		lost = max(lost, x.machine.Loss(now))
 	}
 	return lost
 }
 
 // renew replaces the entry of a key by a new one, to whose queue all waiters move.
 func (g *Gate) renew(e *entry) *entry {
-	fresh := &entry{gate: g, key: e.key, place: e.place}
+	fresh := &entry{gate: g, key: e.key, machine: g.newMachine(), place: e.place}
 	g.keys[e.key], e.place.Value = fresh, fresh
 	e.forgotten = true
 	for x := range e.all() {
@@ -283,7 +272,9 @@ func (e *entry) ofPath(path string, now time.Time) []*entry {
 		return nil
 	}
 	if _, seen := e.paths[path]; !seen && len(e.paths) < maxPaths {
-		e.hold(path, &entry{gate: e.gate, key: e.key, parent: e, scout: true}, now)
+		scout := &entry{gate: e.gate, key: e.key, machine: e.gate.newMachine(), parent: e, scout: true}
+		scout.machine.Share = min(scout.machine.Share, 0.1) // one of the first ten
+		e.hold(path, scout, now)
 	}
 	return e.paths[path]
 }
@@ -315,7 +306,7 @@ func (e *entry) resource(path, name string, now time.Time) *entry {
 		return nil
 	}
 	if x == nil {
-		x = &entry{gate: e.gate, key: key, parent: e}
+		x = &entry{gate: e.gate, key: key, machine: e.gate.newMachine(), parent: e}
 		e.resources[key] = x
 	}
 	e.hold(path, x, now)

@@ -10,30 +10,13 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// keepTime is how long the last unit of a limit is kept for the request that follows a redirection.
-// Else a request that waits would take it, and every other request would be redirected in vain.
-const keepTime = 10 * time.Millisecond
-
-// look asks the machine at a time whether a request with these prices may be sent. first is true if the
-// request follows a redirection.
-func (e *entry) look(now time.Time, prices []machine.Price, first bool) machine.Verdict {
-	r := e.settings()
-	v := e.machine.Ask(now, &r, prices)
-	if v.Open && !first && now.Before(e.kept) {
-		return machine.Verdict{Until: e.kept, Reason: machine.Limit}
-	}
-	return v
-}
-
-// state returns the Wait of a request with these prices, or of the front of the queue, which
-// nothing overtakes. It changes nothing.
-func (e *entry) state(now time.Time, prices []machine.Price) Wait {
-	first := false
+// state returns the Wait of a request, or of the front of the queue, which nothing overtakes. It
+// changes nothing.
+func (e *entry) state(now time.Time, t *machine.Trip) Wait {
 	if e.queue.Len() > 0 {
-		front := e.queue.front()
-		prices, first = front.pass.trip.Prices, front.follows
+		t = &e.queue.front().pass.trip
 	}
-	v := e.look(now, prices, first)
+	v := e.machine.Ask(now, t)
 	w := Wait{Key: e.key, Reason: string(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
 	if !v.Depends {
 		w.Until = v.Until
@@ -50,7 +33,6 @@ type waiter struct {
 	wake     chan struct{} // closed when the wait is decided
 	deadline time.Time     // zero if there is none
 	index    int32         // in the deadlines
-	follows  bool          // as in the entrant
 	decided  bool
 }
 
@@ -62,7 +44,7 @@ func (q *queue) Len() int { return q.followers.Len() + q.others.Len() }
 
 // of returns the part of the queue that a waiter belongs to.
 func (q *queue) of(w *waiter) *list.List {
-	if w.follows {
+	if w.pass.trip.Follows {
 		return &q.followers
 	}
 	return &q.others
@@ -70,7 +52,7 @@ func (q *queue) of(w *waiter) *list.List {
 
 // ahead returns how many waiters would be in front of a waiter that is not in the queue yet.
 func (q *queue) ahead(w *waiter) int {
-	if w.follows {
+	if w.pass.trip.Follows {
 		return q.followers.Len()
 	}
 	return q.Len()
@@ -144,7 +126,7 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g, path: r.path}
-	p.trip.Prices = r.prices
+	p.trip.Prices, p.trip.Follows = r.prices, r.follows
 	if len(key) == 0 {
 		return p, nil
 	}
@@ -188,14 +170,14 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 	if e == nil {
 		return nil, why
 	}
-	asks := waiter{pass: p, deadline: deadline, follows: r.follows}
+	asks := waiter{pass: p, deadline: deadline}
 	x, v := e.holder(&asks, now)
 	if x == nil {
 		e.send(p, now)
 		return nil, why
 	}
-	why = x.state(now, r.prices)
-	w = &waiter{pass: p, deadline: deadline, follows: r.follows, wake: make(chan struct{})}
+	why = x.state(now, &p.trip)
+	w = &waiter{pass: p, deadline: deadline, wake: make(chan struct{})}
 	if !x.refuses(w, &v) {
 		x.enqueue(w)
 		x.admit(now)
@@ -226,8 +208,8 @@ func (g *Gate) leave(w *waiter, cause error) {
 	}
 	e, now := w.at, time.Now()
 	if cause == context.DeadlineExceeded {
-		v := e.look(now, w.pass.trip.Prices, w.follows)
-		if !v.Known {
+		v := e.machine.Ask(now, &w.pass.trip)
+		if v.Depends {
 			v.Until = time.Time{}
 		}
 		cause = e.tooLate(&v)
@@ -283,7 +265,7 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 	if e == w.at {
 		return v, false
 	}
-	v = e.look(now, w.pass.trip.Prices, w.follows)
+	v = e.machine.Ask(now, &w.pass.trip)
 	ahead := e.queue.ahead(w)
 	return v, !(ahead == 0 && v.Open || v.Hurries(w.deadline, ahead))
 }
@@ -304,7 +286,7 @@ func (e *entry) admit(now time.Time) {
 // neither yet, it returns when to call it again.
 func (e *entry) admitOne(now time.Time) (until time.Time) {
 	front := e.queue.front()
-	v := e.look(now, front.pass.trip.Prices, front.follows)
+	v := e.machine.Ask(now, &front.pass.trip)
 	if v.Open {
 		v.Until, v.Certain = now, true
 		e.release(front, &v, now)
@@ -322,7 +304,7 @@ func (e *entry) admitOne(now time.Time) (until time.Time) {
 // hurries reports whether only politeness holds a request back, and its deadline is too early for
 // that. It may cost more than the request in front of it.
 func (e *entry) hurries(w *waiter, now time.Time) bool {
-	v := e.look(now, w.pass.trip.Prices, w.follows)
+	v := e.machine.Ask(now, &w.pass.trip)
 	return v.Open || v.Hurries(w.deadline, 0)
 }
 
@@ -369,9 +351,8 @@ func (e *entry) ring() {
 
 // send counts a request as sent with a key, and with the resources of its path.
 func (e *entry) send(p *Pass, now time.Time) {
-	r := e.settings()
 	p.entry = e
-	e.machine.Send(&p.trip, now, &r)
+	e.machine.Send(&p.trip, now)
 	if p.path == "" {
 		return
 	}

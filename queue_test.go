@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // A new request does not overtake a waiting request whose time has come but whose timer has
@@ -380,7 +382,7 @@ func TestQueueFollowers(t *testing.T) {
 				if i == len(tc.first)-1 && tc.leave >= 0 {
 					e.dequeue(waiters[tc.leave])
 				}
-				waiters[i] = &waiter{follows: first}
+				waiters[i] = &waiter{pass: &Pass{leg: leg{trip: machine.Trip{Follows: first}}}}
 				e.enqueue(waiters[i])
 			}
 			var got []int

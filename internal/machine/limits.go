@@ -46,22 +46,15 @@ func (l *limits) of(s *Stock) *limit {
 	return &(*l)[len(*l)-1]
 }
 
-// ask makes a verdict wait if less is left of some limit than a request takes.
-func (l limits) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
-	for i := range l {
-		l[i].ask(v, now, r, prices, sent)
-	}
-}
-
 // ask makes a verdict wait until enough has flowed into a limit, or else until its window ends.
 // Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
-func (x *limit) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
+func (x *limit) ask(v *Verdict, now time.Time, prices []Price, r *Settings, sent *traffic) {
 	need := x.need(prices, r)
 	missing := need - x.now(now, r)
 	if missing <= 0 || need == 0 {
 		return
 	}
-	until, known := x.end, true
+	until, depends := x.end, false
 	if rate := x.flow.rate() * r.Share; rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
 	} else if !now.Before(x.end) {
@@ -72,13 +65,13 @@ func (x *limit) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent
 		if under == 0 || x.flow == nil && sent.probed.Before(x.end) {
 			return
 		}
-		until, known = sent.probed.Add(wait), false
+		until, depends = sent.probed.Add(wait), true
 	}
 	if latest := sent.last.Add(r.MaxWait); latest.Before(until) {
 		until = latest
 	}
 	if now.Before(until) {
-		v.later(until, known)
+		v.later(until, depends)
 	}
 }
 
@@ -109,16 +102,6 @@ func (x *limit) add(units float64, now time.Time, r *Settings) {
 	x.left = x.now(now, r) + units
 	if x.flow != nil {
 		x.flow.at = now
-	}
-}
-
-// send subtracts what a request takes.
-func (l limits) send(t *Trip, now time.Time, r *Settings) {
-	for i := range l {
-		x := &l[i]
-		need := x.need(t.Prices, r)
-		x.add(-need, now, r)
-		x.flow.count(need)
 	}
 }
 

@@ -17,15 +17,15 @@ func (m *Machine) Trips() iter.Seq[*Trip] {
 }
 
 // Join counts a request that is under way as a Trip of another Machine.
-func (m *Machine) Join(t, other *Trip, now time.Time, r *Settings) {
-	m.Send(t, now, r)
+func (m *Machine) Join(t, other *Trip, now time.Time) {
+	m.Send(t, now)
 	t.at = other.at
 }
 
 // Returned ends a request that took nothing from the limits of this Machine, because its answer
 // belongs to another Machine.
-func (m *Machine) Returned(t *Trip, now time.Time, r *Settings) {
-	m.limits.giveBack(t, now, r)
+func (m *Machine) Returned(t *Trip, now time.Time) {
+	m.limits.giveBack(t, now, &m.Settings)
 	m.Failed(t)
 	m.failed-- // the request got an answer
 }

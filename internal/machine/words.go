@@ -78,7 +78,6 @@ type Stock struct {
 type Verdict struct {
 	Open    bool          // it may be sent
 	Until   time.Time     // if not Open: when to ask again at the latest, never zero
-	Known   bool          // Until is when a limit allows more, as far as answers have shown
 	Certain bool          // no answer to a request under way allows it earlier
 	Polite  bool          // waiting is a courtesy: a request whose deadline comes earlier is sent at once
 	Depends bool          // at Until the machine stops waiting for an answer, which may never come
@@ -106,9 +105,9 @@ func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 }
 
 // later makes a verdict wait until a time, if it does not wait for longer already.
-func (v *Verdict) later(until time.Time, known bool) {
+func (v *Verdict) later(until time.Time, depends bool) {
 	if v.Until.Before(until) {
-		v.Open, v.Until, v.Known, v.Depends, v.Reason = false, until, known, !known, Limit
+		v.Open, v.Until, v.Depends, v.Reason = false, until, depends, Limit
 	}
 }
 
@@ -138,11 +137,12 @@ type traffic struct {
 	under  trips     // requests under way
 }
 
-// A Trip is a request on its way. It is an element of the list of requests under way, so it
-// is added and removed without memory and without a search.
+// A Trip is a request, before and after it is sent. It is an element of the list of requests under
+// way, so it is added and removed without memory and without a search.
 type Trip struct {
 	Prices     []Price
-	Owner      any // of the caller, who sets it after Send
+	Follows    bool // it follows a redirection
+	Owner      any  // of the caller, who sets it after Send
 	number     int64
 	failed     int64 // traffic.failed when it was sent
 	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
