@@ -353,9 +353,6 @@ func (e *entry) ring() {
 func (e *entry) send(p *Pass, now time.Time) {
 	p.entry = e
 	e.machine.Send(&p.trip, now)
-	if p.path == "" {
-		return
-	}
 	p.trip.Owner = p
 	for _, x := range e.ofPath(p.path, now) {
 		p.legOf(x, now)

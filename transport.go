@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -60,8 +61,8 @@ type Transport struct {
 	Observe func(*http.Request, Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
-	// is sent again if it has a key, and no body or a GetBody. After a 503 that Advisor.Refused
-	// does not report, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
+	// is sent again if it has a key, and no body or a GetBody. After a 503, unless its wait is that
+	// of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
 	// Idempotency-Key.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned, with at most
@@ -101,7 +102,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	sent = true
 	resp, advice, err := t.send(req, pass)
-	for try := 0; try < t.MaxRetries && err == nil && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
+	for try := 0; try < t.MaxRetries && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
@@ -143,7 +144,7 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	open := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
-	if open != nil || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
+	if open != nil || pass.redirected && resp.Body != nil {
 		body := &answerBody{ReadCloser: resp.Body, received: received}
 		body.open.Store(open)
 		resp.Body = body
@@ -205,12 +206,7 @@ func firstSegment(path string) string {
 
 // resourceOf returns the name of what the limits of a response are for, "" if it has none.
 func resourceOf(h http.Header) string {
-	for _, key := range [...]string{"X-Ratelimit-Resource", "X-Ratelimit-Bucket"} {
-		if lines := h[key]; len(lines) > 0 && lines[0] != "" {
-			return lines[0]
-		}
-	}
-	return ""
+	return cmp.Or(h.Get("X-Ratelimit-Resource"), h.Get("X-Ratelimit-Bucket"))
 }
 
 // waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
@@ -235,10 +231,8 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
 		}
-		timer := time.NewTimer(until.Sub(now))
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(until.Sub(now)):
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-r.cancelled:
@@ -309,7 +303,7 @@ const (
 // os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
-	if body == nil || body == http.NoBody {
+	if body == nil {
 		return
 	}
 	type outcome struct {
@@ -321,14 +315,12 @@ func keepBody(resp *http.Response) {
 	go func() {
 		var err error
 		defer func() { end <- outcome{err, recover()} }() // the caller cannot recover it here
-		for err == nil && n.Load() < mostKept+1 {
+		for limited := io.LimitReader(body, int64(len(buffer))); err == nil; {
 			var more int
-			more, err = body.Read(buffer[n.Load():])
+			more, err = limited.Read(buffer[n.Load():])
 			n.Add(int64(more))
 		}
 	}()
-	timer := time.NewTimer(longestRead)
-	defer timer.Stop()
 	var err error
 	select {
 	case o := <-end:
@@ -336,7 +328,7 @@ func keepBody(resp *http.Response) {
 		if err = o.err; o.panicked != nil {
 			panic(o.panicked)
 		}
-	case <-timer.C:
+	case <-time.After(longestRead):
 		err = os.ErrDeadlineExceeded
 		go func() { // net/http closes a compressed body only after its first Read has ended
 			defer func() { _ = recover() }() // the caller goes on without the body
