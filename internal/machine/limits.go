@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type limit struct {
 	quota        float64   // 0 if it is not known
 	left         float64   // of the caller's share; requests under way have been subtracted
 	end          time.Time // of the window; zero if it is unknown
+	sent         float64   // what all requests but refused ones have taken, since the limit is known
 	learnt       int64     // the last request when left was learnt
 	from         time.Time // requests under way then that were sent after this time were subtracted
 	flow         *flow     // nil for a limit of requests
@@ -110,7 +112,7 @@ func (l limits) giveBack(t *Trip, now time.Time, r *Settings) {
 	for i := range l {
 		x := &l[i]
 		x.add(x.taken(t, r), now, r)
-		x.flow.count(-x.need(t.Prices, r))
+		x.sent -= x.need(t.Prices, r)
 	}
 }
 
@@ -183,11 +185,11 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 		under += float64(sent.failed - t.failed)
 	} else {
 		if refused {
-			x.flow.count(-own)
+			x.sent -= own
 		}
 		x.flow.note(s)
 		if !t.unordered {
-			x.flow.learn(t.at, left, x.flow.sent-newer, grain, left+own >= x.quota)
+			x.flow.learn(t.at, left, x.sent-newer, grain, left+own >= x.quota)
 		}
 	}
 	left = (left - under) * r.Share
@@ -259,7 +261,6 @@ func Takes(prices []Price, unit, policy string) float64 {
 // A flow is how fast units flow back into a limit.
 type flow struct {
 	at     time.Time     // when what is left was true
-	sent   float64       // what all requests but refused ones have taken, since the limit is known
 	policy float64       // units a second, by the policy's window; 0 if that is not known
 	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
 	until  time.Duration // the reset
@@ -286,33 +287,21 @@ const leastFlow = 1.0 / 16
 //   - Afterwards the slower of that, agreed or not, and what answers have shown; 0 if
 //     answers show almost nothing, as with fixed windows.
 func (f *flow) rate() float64 {
-	switch {
-	case f == nil:
+	if f == nil {
 		return 0
-	case f.times > 0:
-	case f.policy == 0 && f.agreed > 1:
-		return f.reset
-	default:
-		return f.policy
 	}
-	most := f.policy
-	if most == 0 {
-		most = f.reset
-	}
+	most := cmp.Or(f.policy, f.reset)
 	switch {
+	case f.times == 0 && f.policy == 0 && f.agreed < 2:
+		return 0
+	case f.times == 0:
+		return most
 	case most == 0, f.policy == 0 && f.shown*f.until.Seconds() < 2: // the reset is when the next unit is back
 		return f.shown
 	case f.shown < most*leastFlow:
 		return 0
 	}
 	return min(most, f.shown)
-}
-
-// count counts what a request takes.
-func (f *flow) count(units float64) {
-	if f != nil {
-		f.sent += units
-	}
 }
 
 // learn compares an answer with an earlier one. A limit that is full, or whose quota is unknown,

@@ -125,7 +125,7 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 		x := &m.limits[i]
 		need := x.need(t.Prices, &m.Settings)
 		x.add(-need, now, &m.Settings)
-		x.flow.count(need)
+		x.sent += need
 	}
 	m.under.push(t)
 }
@@ -169,7 +169,7 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	if newer {
 		m.until, m.probing, m.pace, m.spacing = time.Time{}, false, 0, 0
 	}
-	stricter := wait > 0 && m.wait(received, wait, a.reason(), a.Refused || a.Exhausted())
+	stricter := wait > 0 && m.wait(received.Add(wait), a)
 	stricter = m.limits.learn(t, a, newer, received, &m.Settings, &m.traffic) || stricter
 	switch {
 	case spacing > 0:
@@ -184,17 +184,6 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.learnt = m.number
 	}
 	return newer || stricter
-}
-
-// reason returns the reason of the wait after an answer.
-func (a *Answer) reason() Reason {
-	switch {
-	case a.RetryAfter && a.Wait > 0:
-		return RetryAfter
-	case a.Wait > 0:
-		return Limit
-	}
-	return Backoff
 }
 
 // served takes note of an answer that is no refusal.
@@ -223,15 +212,20 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	return m.backoff.wait(a.Wait, m.MaxWait, &m.rate)
 }
 
-// wait makes the key wait from a time on, and probe afterwards if thenProbe. It reports
-// whether that is longer than what was known.
-func (m *Machine) wait(from time.Time, wait time.Duration, reason Reason, thenProbe bool) bool {
-	m.probing = m.probing || thenProbe
-	until := from.Add(wait)
+// wait makes the key wait until a time, after an answer, and reports whether that is longer than
+// what was known.
+func (m *Machine) wait(until time.Time, a *Answer) bool {
+	m.probing = m.probing || a.Refused || a.Exhausted()
 	if !m.until.Before(until) {
 		return false
 	}
-	m.until, m.reason = until, reason
+	m.until, m.reason = until, Limit
+	switch {
+	case a.Wait == 0:
+		m.reason = Backoff
+	case a.RetryAfter:
+		m.reason = RetryAfter
+	}
 	return true
 }
 

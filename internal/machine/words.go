@@ -182,7 +182,6 @@ func (l *trips) remove(t *Trip) {
 	} else {
 		t.next.prev = t.prev
 	}
-	t.prev, t.next = nil, nil
 	l.n--
 	if t.Prices != nil {
 		l.priced--
