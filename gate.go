@@ -172,9 +172,6 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
 	p := &Pass{gate: g}
 	p.trip.Prices = pricesOf(costs)
-	if key == "" {
-		return p, time.Time{}
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -196,40 +193,43 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 // Answered reports the answer to the request: its advice, and when it arrived. The zero time and a
 // time in the future mean now.
 func (p *Pass) Answered(a Advice, received time.Time) {
-	p.answered(&a, "", received, time.Now(), false)
+	p.answered(&a, "", received, false)
 }
 
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
 // "". If the result is not nil, the request is under way until the caller calls its closed, when
 // the body ends.
-func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (open *entry) {
-	if p == nil || p.gate == nil {
-		return nil
-	}
-	p.gate.mu.Lock()
-	defer p.gate.mu.Unlock()
-	e := p.entry
-	if e == nil {
-		return nil
-	}
-	var ago time.Duration // by the monotonic clock, if received has a reading of it
-	if !received.IsZero() {
-		ago = max(now.Sub(received), 0)
-	}
-	received = now.Add(-ago) // has a reading, so that a change of the wall clock changes no wait
-	p.learn(a, resource, received, now)
-	if hasBody && e.machine.OpenBody() {
-		open = e
-	}
-	if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
-		p.gate.remember(e, now)
-	}
-	p.end(now)
+func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody bool) (open *entry) {
+	p.finish(func(now time.Time) {
+		var ago time.Duration // by the monotonic clock, if received has a reading of it
+		if !received.IsZero() {
+			ago = max(now.Sub(received), 0)
+		}
+		// The difference has a reading, so that a change of the wall clock changes no wait.
+		p.learn(a, resource, now.Add(-ago), now)
+		e := p.entry
+		if hasBody && e.machine.OpenBody() {
+			open = e
+		}
+		if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
+			p.gate.remember(e, now)
+		}
+	})
 	return open
 }
 
 // Failed reports that there will be no answer. The server may have counted the request.
 func (p *Pass) Failed() {
+	p.finish(func(time.Time) {
+		for l := &p.leg; l != nil; l = l.next {
+			l.entry.machine.Failed(&l.trip)
+		}
+	})
+}
+
+// finish ends the request, unless its end is known already. It calls learn, and lets the requests
+// through that this allows.
+func (p *Pass) finish(learn func(now time.Time)) {
 	if p == nil || p.gate == nil {
 		return
 	}
@@ -239,14 +239,7 @@ func (p *Pass) Failed() {
 		return
 	}
 	now := time.Now()
-	for l := &p.leg; l != nil; l = l.next {
-		l.entry.machine.Failed(&l.trip)
-	}
-	p.end(now)
-}
-
-// end lets the requests through that the end of this one allows.
-func (p *Pass) end(now time.Time) {
+	learn(now)
 	for l := &p.leg; l != nil; l = l.next {
 		if p.redirected {
 			l.entry.machine.Redirected(now)
@@ -371,11 +364,10 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	}
 	now := time.Now()
 	w = e.state(now, &machine.Trip{})
-	if e.parent == nil {
-		return w, true
-	}
-	if key := e.parent.state(now, &machine.Trip{}); key.outlasts(&w) {
-		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
+	if e.parent != nil {
+		if key := e.parent.state(now, &machine.Trip{}); key.outlasts(&w) {
+			w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
+		}
 	}
 	return w, true
 }
@@ -395,23 +387,14 @@ func (w *Wait) outlasts(other *Wait) bool {
 // order. If there are more than MaxKeys, the Gate forgets keys that have no wait in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, key := range g.known() { // without the lock
-			if !yield(key) {
-				return
-			}
+		g.mu.Lock()
+		known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
+		for _, e := range g.keys {
+			known = slices.AppendSeq(known, maps.Keys(e.resources))
 		}
+		g.mu.Unlock()
+		slices.Values(known)(yield) // without the lock
 	}
-}
-
-// known returns the keys and their resources.
-func (g *Gate) known() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
-	for _, e := range g.keys {
-		known = slices.AppendSeq(known, maps.Keys(e.resources))
-	}
-	return known
 }
 
 // newMachine returns a machine that knows nothing.

@@ -154,8 +154,12 @@ func (e *entry) ofKey() *entry {
 	return e
 }
 
-// entry returns what is known of a key, or nil if there is no room for it. The lock is held.
+// entry returns what is known of a key. It returns nil if there is no room for it, and for the key
+// "". The lock is held.
 func (g *Gate) entry(key []byte, now time.Time) *entry {
+	if len(key) == 0 {
+		return nil
+	}
 	key = shortKey(key)
 	if e := g.keys[string(key)]; e != nil {
 		g.used.MoveToBack(e.place)

@@ -127,9 +127,6 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	}
 	p := &Pass{gate: g, path: r.path}
 	p.trip.Prices, p.trip.Follows = r.prices, r.follows
-	if len(key) == 0 {
-		return p, nil
-	}
 	deadline, _ := ctx.Deadline()
 	w, why := g.begin(p, key, r, deadline)
 	if w == nil {

@@ -143,7 +143,7 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	open := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
+	open := pass.answered(&a, resourceOf(resp.Header), received, counts)
 	if open != nil || pass.redirected && resp.Body != nil {
 		body := &answerBody{ReadCloser: resp.Body, received: received}
 		body.open.Store(open)
