@@ -131,12 +131,8 @@ func (x *limit) taken(t *Trip, r *Settings) float64 {
 // than before. A newer answer replaces all limits of requests.
 func (l *limits) learn(t *Trip, a *Answer, newer bool, received time.Time, r *Settings, sent *traffic) (stricter bool) {
 	for i := range *l {
-		switch x := &(*l)[i]; {
-		case x.flow != nil:
-		case newer:
+		if x := &(*l)[i]; newer && x.flow == nil {
 			x.learnt = 0
-		case a.limitsRequests(): // this answer contains what is left after the request
-			x.left += x.taken(t, r)
 		}
 	}
 	for i := range a.Stocks {
@@ -194,9 +190,7 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 	}
 	left = (left - under) * r.Share
 	if x.learnt > 0 && (x.flow == nil || t.number <= x.learnt) {
-		if x.flow != nil {
-			x.add(x.taken(t, r), received, r)
-		}
+		x.add(x.taken(t, r), received, r) // the answer contains what is left after the request
 		stricter := left < x.left
 		x.left = min(x.left, left)
 		if s.Ends && (stricter || x.end.IsZero()) {
