@@ -270,11 +270,7 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 			answer, limits = divide(answer)
 		}
 	}
-	if limits.Refused && !answer.Refused {
-		e.machine.Returned(&p.trip, now)
-	} else {
-		e.learn(&p.leg, a, &answer, received)
-	}
+	e.learn(&p.leg, a, &answer, received)
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
 		switch {

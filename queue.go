@@ -107,17 +107,13 @@ func (e *entry) dequeue(w *waiter) {
 	}
 }
 
-// A notice is called before a request begins to wait. The function that it returns is called
-// when the wait is over.
-type notice func(Wait) (done func())
-
 // An entrant is a request that comes to a Gate.
 type entrant struct {
 	path      string // the first segment, which belongs to a resource; "" if the key has none
 	prices    []machine.Price
-	cancelled <-chan struct{} // closed to end the wait; may be nil
-	follows   bool            // it follows a redirection: it has waited its turn already
-	waiting   notice          // called before Gate.Waiting; may be nil
+	cancelled <-chan struct{}          // closed to end the wait; may be nil
+	follows   bool                     // it follows a redirection: it has waited its turn already
+	waiting   func(Wait) (done func()) // called before Gate.Waiting; may be nil
 }
 
 // enter waits until a request may be sent. A request with an empty key never waits.
@@ -184,8 +180,8 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 
 // during calls waiting and then Gate.Waiting, waits, and calls their results in reverse order. If
 // one of the functions panics, the results of those called before are still called.
-func (g *Gate) during(why Wait, waiting notice, wait func()) {
-	for _, begin := range [...]notice{waiting, g.Waiting} {
+func (g *Gate) during(why Wait, waiting func(Wait) func(), wait func()) {
+	for _, begin := range [...]func(Wait) func(){waiting, g.Waiting} {
 		if begin == nil {
 			continue
 		}

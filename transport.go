@@ -145,8 +145,10 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	open := pass.answered(&a, resourceOf(resp.Header), received, counts)
 	if open != nil || pass.redirected && resp.Body != nil {
-		body := &answerBody{ReadCloser: resp.Body, received: received}
-		body.open.Store(open)
+		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
+		if open != nil {
+			body.end = sync.OnceFunc(open.closed)
+		}
 		resp.Body = body
 	}
 	if t.Observe != nil && a.isInformed() {
@@ -351,15 +353,8 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // redirection whose Retry-After is counted from received.
 type answerBody struct {
 	io.ReadCloser
-	open     atomic.Pointer[entry] // of the key, while the request is under way
+	end      func() // ends the request; a second call does nothing
 	received time.Time
-}
-
-// end ends the request.
-func (b *answerBody) end() {
-	if e := b.open.Swap(nil); e != nil {
-		e.closed()
-	}
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {

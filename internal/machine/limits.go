@@ -72,8 +72,8 @@ func (x *limit) ask(v *Verdict, now time.Time, prices []Price, r *Settings, sent
 	if latest := sent.last.Add(r.MaxWait); latest.Before(until) {
 		until = latest
 	}
-	if now.Before(until) {
-		v.later(until, depends)
+	if now.Before(until) && v.Until.Before(until) { // no other limit waits for longer
+		v.Open, v.Until, v.Depends, v.Reason = false, until, depends, Limit
 	}
 }
 

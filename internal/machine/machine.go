@@ -85,7 +85,11 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
 	}
 	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
-		return Verdict{Until: next, Certain: m.under.n == 0, Reason: m.spaced()}
+		v = Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
+		if m.spacing > 0 {
+			v.Reason = Limit
+		}
+		return v
 	}
 	step := min(m.pace, m.MaxWait)
 	if next := m.last.Add(step); m.Pace && now.Before(next) {
@@ -95,14 +99,6 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 		return Verdict{Until: m.kept, Reason: Limit}
 	}
 	return Verdict{Open: true}
-}
-
-// spaced returns the reason for which requests are spaced.
-func (m *Machine) spaced() Reason {
-	if m.spacing > 0 {
-		return Limit
-	}
-	return Backoff
 }
 
 // Redirected keeps the last unit of a limit of requests for the request that follows a redirection.

@@ -104,13 +104,6 @@ func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 	return v.Polite && !deadline.IsZero() && deadline.Before(v.Until.Add(scale(v.step, float64(ahead))))
 }
 
-// later makes a verdict wait until a time, if it does not wait for longer already.
-func (v *Verdict) later(until time.Time, depends bool) {
-	if v.Until.Before(until) {
-		v.Open, v.Until, v.Depends, v.Reason = false, until, depends, Limit
-	}
-}
-
 // scale multiplies a duration, saturating.
 func scale(d time.Duration, by float64) time.Duration {
 	if d == 0 {
@@ -158,13 +151,11 @@ type trips struct {
 }
 
 func (l *trips) push(t *Trip) {
-	t.prev, t.next = l.last, nil
-	if l.last == nil {
-		l.first = t
-	} else {
-		l.last.next = t
+	end := &l.first
+	if l.last != nil {
+		end = &l.last.next
 	}
-	l.last = t
+	*end, t.prev, l.last = t, l.last, t
 	l.n++
 	if t.Prices != nil {
 		l.priced++
@@ -172,16 +163,14 @@ func (l *trips) push(t *Trip) {
 }
 
 func (l *trips) remove(t *Trip) {
-	if t.prev == nil {
-		l.first = t.next
-	} else {
-		t.prev.next = t.next
+	before, after := &l.first, &l.last // what points to t
+	if t.prev != nil {
+		before = &t.prev.next
 	}
-	if t.next == nil {
-		l.last = t.prev
-	} else {
-		t.next.prev = t.prev
+	if t.next != nil {
+		after = &t.next.prev
 	}
+	*before, *after = t.next, t.prev
 	l.n--
 	if t.Prices != nil {
 		l.priced--
