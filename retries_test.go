@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -228,7 +229,7 @@ func TestKeepBody(t *testing.T) {
 		require.Equal(t, min(size, mostKept), len(text))
 		require.Equal(t, cut, err == io.ErrUnexpectedEOF)
 	}
-	resp := &http.Response{Body: io.NopCloser(failing{errCutOff})}
+	resp := &http.Response{Body: io.NopCloser(iotest.ErrReader(errCutOff))}
 	keepBody(resp)
 	_, err := io.ReadAll(resp.Body)
 	require.Equal(t, errCutOff, err)

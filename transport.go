@@ -108,8 +108,9 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	return resp, err
 }
 
-// send sends a request that the Gate has let through, and learns from the answer. If a function of
-// the caller panics, it closes the body, because the caller does not get the response.
+// send sends a request that the Gate has let through, and passes the advice of the answer to the
+// Gate and to Observe. If a function of the caller panics, it closes the body, because the caller
+// does not get the response.
 func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
 	defer pass.Failed() // does nothing after an answer
 	resp, err = t.base().RoundTrip(req)
@@ -122,24 +123,8 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 			resp.Body.Close()
 		}
 	}()
-	a = t.learn(req, resp, pass)
-	learnt = true
-	return resp, a, nil
-}
-
-// gate returns the Gate that delays the requests.
-func (t *Transport) gate() *Gate {
-	if t.Gate != nil {
-		return t.Gate
-	}
-	t.once.Do(func() { t.own.MaxWait = t.Advisor.MaxWait })
-	return &t.own
-}
-
-// learn passes the advice of a response to the Gate and to Observe.
-func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Advice {
 	received := time.Now()
-	a := t.Advisor.Advise(resp, received)
+	a = t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
@@ -154,7 +139,17 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	if t.Observe != nil && a.isInformed() {
 		t.Observe(req, a)
 	}
-	return a
+	learnt = true
+	return resp, a, nil
+}
+
+// gate returns the Gate that delays the requests.
+func (t *Transport) gate() *Gate {
+	if t.Gate != nil {
+		return t.Gate
+	}
+	t.once.Do(func() { t.own.MaxWait = t.Advisor.MaxWait })
+	return &t.own
 }
 
 // CloseIdleConnections closes the idle connections of Base, if Base has this method.
@@ -308,27 +303,23 @@ func keepBody(resp *http.Response) {
 	if body == nil {
 		return
 	}
-	type outcome struct {
-		err      error
-		panicked any
-	}
-	buffer, end := make([]byte, mostKept+1), make(chan outcome, 1)
+	buffer, end := make([]byte, mostKept+1), make(chan any, 1)
 	var n atomic.Int64 // bytes in the buffer; a late Read may still add to them
+	var readErr error  // why the reading has ended, if it has
 	go func() {
-		var err error
-		defer func() { end <- outcome{err, recover()} }() // the caller cannot recover it here
-		for limited := io.LimitReader(body, int64(len(buffer))); err == nil; {
+		defer func() { end <- recover() }() // the caller cannot recover it here
+		for limited := io.LimitReader(body, int64(len(buffer))); readErr == nil; {
 			var more int
-			more, err = limited.Read(buffer[n.Load():])
+			more, readErr = limited.Read(buffer[n.Load():])
 			n.Add(int64(more))
 		}
 	}()
 	var err error
 	select {
-	case o := <-end:
+	case panicked := <-end:
 		body.Close()
-		if err = o.err; o.panicked != nil {
-			panic(o.panicked)
+		if err = readErr; panicked != nil {
+			panic(panicked)
 		}
 	case <-time.After(longestRead):
 		err = os.ErrDeadlineExceeded
@@ -341,13 +332,10 @@ func keepBody(resp *http.Response) {
 	if len(kept) > mostKept {
 		kept, err = kept[:mostKept], io.ErrUnexpectedEOF
 	}
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), failing{err}))
+	rest, writer := io.Pipe()
+	writer.CloseWithError(err)
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
 }
-
-// failing is a reader that returns an error.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // An answerBody is the body of an answer whose request is under way until the body ends, or of a
 // redirection whose Retry-After is counted from received.

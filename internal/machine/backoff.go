@@ -90,9 +90,8 @@ const (
 	slower = 0.7
 	// regainTime is the time constant in seconds with which the rate grows from request to request.
 	// If it grew with each served request instead, it would fall for ever if a server refused a
-	// part of the requests at any rate: few requests are served between two refusals. With half of the
-	// time, the search's server 404 (17 requests per 197 s, all redirected) does
-	// not end: three of four requests are refused.
+	// part of the requests at any rate: few requests are served between two refusals. With 60, the
+	// search's server 404 (17 requests per 197 s, all redirected) does not end.
 	regainTime = 100
 	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
 	// used some of the time. It begins with at least leastStart times the rate of the latest

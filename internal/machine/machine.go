@@ -13,6 +13,7 @@
 package machine
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -145,9 +146,7 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.took(max(received.Sub(t.at), 0))
 	}
 	m.answered, m.priced = true, m.priced || t.Prices != nil
-	if a.AtOnce > 0 {
-		m.pool.atOnce = int(min(a.AtOnce, math.MaxInt32))
-	}
+	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
 	wait, spacing := min(a.Wait, m.MaxWait), a.spacing(m.typical)
 	if spacing > 0 {
 		wait = 0 // it was over before the answer arrived
@@ -304,11 +303,11 @@ const (
 
 // A pool bounds how many requests may be under way.
 type pool struct {
-	most    int  // 0 if there is no such bound
-	ceiling int  // requests that were under way when most was set
-	spell   bool // nothing was served since then
-	round   int  // answers since most has grown
-	atOnce  int  // the number in a policy, 0 if no policy has one
+	most    int   // 0 if there is no such bound
+	ceiling int   // requests that were under way when most was set
+	spell   bool  // nothing was served since then
+	round   int   // answers since most has grown
+	atOnce  int64 // the number in a policy, 0 if no policy has one
 }
 
 // room returns how many may be under way, 0 for any number.
@@ -316,7 +315,7 @@ func (p *pool) room(share float64) int {
 	if p.atOnce == 0 {
 		return p.most
 	}
-	most := max(1, int(float64(p.atOnce)*share))
+	most := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
 	if p.most > 0 {
 		most = min(most, p.most)
 	}
