@@ -162,7 +162,7 @@ func (e *WaitError) Timeout() bool { return true }
 // key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
 // as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, []byte(key), &entrant{prices: pricesOf(costs)})
+	return g.enter(ctx, []byte(key), &entrant{trip: machine.Trip{Prices: pricesOf(costs)}})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be sent
@@ -170,23 +170,20 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 // zero time. It does not overtake requests that wait in Enter, and does not call Waiting. Send
 // the request without a [Transport] that has the same Gate, which would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
-	p := &Pass{gate: g}
-	p.trip.Prices = pricesOf(costs)
+	p := &Pass{gate: g, leg: leg{trip: machine.Trip{Prices: pricesOf(costs)}}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	e := g.entry([]byte(key), now)
-	if e == nil {
-		return p, time.Time{}
+	if e := g.entry([]byte(key), now); e != nil {
+		e.admit(now) // the timer may be late
+		if e.queue.Len() > 0 {
+			return nil, e.until
+		}
+		if v := e.machine.Ask(now, &p.trip); !v.Open {
+			return nil, v.Until
+		}
+		e.send(p, now)
 	}
-	e.admit(now) // the timer may be late
-	if e.queue.Len() > 0 {
-		return nil, e.until
-	}
-	if v := e.machine.Ask(now, &p.trip); !v.Open {
-		return nil, v.Until
-	}
-	e.send(p, now)
 	return p, time.Time{}
 }
 

@@ -50,14 +50,6 @@ func (q *queue) of(w *waiter) *list.List {
 	return &q.others
 }
 
-// ahead returns how many waiters would be in front of a waiter that is not in the queue yet.
-func (q *queue) ahead(w *waiter) int {
-	if w.pass.trip.Follows {
-		return q.followers.Len()
-	}
-	return q.Len()
-}
-
 // front returns the waiter in front of all others. The queue must not be empty.
 func (q *queue) front() *waiter {
 	part := &q.followers
@@ -109,10 +101,9 @@ func (e *entry) dequeue(w *waiter) {
 
 // An entrant is a request that comes to a Gate.
 type entrant struct {
-	path      string // the first segment, which belongs to a resource; "" if the key has none
-	prices    []machine.Price
+	path      string                   // the first segment, which belongs to a resource; "" if the key has none
+	trip      machine.Trip             // its prices, and whether it follows a redirection
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
-	follows   bool                     // it follows a redirection: it has waited its turn already
 	waiting   func(Wait) (done func()) // called before Gate.Waiting; may be nil
 }
 
@@ -121,8 +112,7 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
-	p := &Pass{gate: g, path: r.path}
-	p.trip.Prices, p.trip.Follows = r.prices, r.follows
+	p := &Pass{gate: g, path: r.path, leg: leg{trip: r.trip}}
 	deadline, _ := ctx.Deadline()
 	w, why := g.begin(p, key, r, deadline)
 	if w == nil {
@@ -182,11 +172,10 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 // one of the functions panics, the results of those called before are still called.
 func (g *Gate) during(why Wait, waiting func(Wait) func(), wait func()) {
 	for _, begin := range [...]func(Wait) func(){waiting, g.Waiting} {
-		if begin == nil {
-			continue
-		}
-		if done := begin(why); done != nil {
-			defer done()
+		if begin != nil {
+			if done := begin(why); done != nil {
+				defer done()
+			}
 		}
 	}
 	wait()
@@ -259,46 +248,40 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 		return v, false
 	}
 	v = e.machine.Ask(now, &w.pass.trip)
-	ahead := e.queue.ahead(w)
+	ahead := e.queue.followers.Len()
+	if !w.pass.trip.Follows {
+		ahead = e.queue.Len()
+	}
 	return v, !(ahead == 0 && v.Open || v.Hurries(w.deadline, ahead))
 }
 
-// admit lets through all waiters that may be sent, in their order, and sets the timer to the
-// time of the next.
+// admit lets through all waiters that may be sent, in their order.
 func (e *entry) admit(now time.Time) {
-	var until time.Time
-	for e.queue.Len() > 0 && until.IsZero() {
-		until = e.admitOne(now)
-	}
-	if !until.IsZero() {
-		e.ringAt(until, now)
+	for e.queue.Len() > 0 && e.admitOne(now) {
 	}
 }
 
 // admitOne lets one waiter through, or fails one whose deadline comes too early. If it can do
-// neither yet, it returns when to call it again.
-func (e *entry) admitOne(now time.Time) (until time.Time) {
+// neither yet, it sets the timer, and returns false.
+func (e *entry) admitOne(now time.Time) bool {
 	front := e.queue.front()
 	v := e.machine.Ask(now, &front.pass.trip)
 	if v.Open {
 		v.Until, v.Certain = now, true
 		e.release(front, &v, now)
-		return time.Time{}
+		return true
 	}
 	if len(e.doomed) > 0 {
-		if w := e.doomed[0]; e.misses(w, &v) || v.Hurries(w.deadline, 0) && e.hurries(w, now) {
+		w := e.doomed[0]
+		own := e.machine.Ask(now, &w.pass.trip) // it may cost more than the request in front
+		hurries := v.Hurries(w.deadline, 0) && (own.Open || own.Hurries(w.deadline, 0))
+		if hurries || e.misses(w, &v) {
 			e.release(w, &v, now)
-			return time.Time{}
+			return true
 		}
 	}
-	return v.Until
-}
-
-// hurries reports whether only politeness holds a request back, and its deadline is too early for
-// that. It may cost more than the request in front of it.
-func (e *entry) hurries(w *waiter, now time.Time) bool {
-	v := e.machine.Ask(now, &w.pass.trip)
-	return v.Open || v.Hurries(w.deadline, 0)
+	e.ringAt(v.Until, now)
+	return false
 }
 
 // release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise

@@ -406,7 +406,7 @@ func TestFollowersInTurn(t *testing.T) {
 		sent := make(chan int, 4)
 		for i := range 4 {
 			go func() {
-				_, err := g.enter(t.Context(), []byte("key"), &entrant{follows: i > 0})
+				_, err := g.enter(t.Context(), []byte("key"), &entrant{trip: machine.Trip{Follows: i > 0}})
 				if err == nil {
 					sent <- i
 				}

@@ -91,7 +91,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
 	r, key := t.entrantOf(req, few[:0])
-	if r.follows = req.Response != nil; r.follows {
+	if r.trip.Follows = req.Response != nil; r.trip.Follows {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 		}
 	}
 	if t.Cost != nil {
-		r.prices = pricesOf(t.Cost(req))
+		r.trip.Prices = pricesOf(t.Cost(req))
 	}
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
@@ -260,7 +260,7 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 // returns the refusal.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
-	r.follows = false
+	r.trip.Follows = false
 	none := Advice{} // no refusal, so that there is no further try
 	pass, err := t.gate().enter(req.Context(), key, r)
 	switch {
