@@ -332,11 +332,7 @@ func (p *pool) shrink(together int) {
 		p.most = max(1, p.most/2)
 		return
 	}
-	p.spell = true
-	if p.most = max(1, together/2); together == p.ceiling { // the number is certain
-		p.most = max(1, together-1)
-	}
-	p.ceiling = together
+	p.spell, p.most, p.ceiling = true, max(1, together/2), together
 }
 
 // regrow lets one more be under way after some rounds; a round is as many answers as may be

@@ -287,27 +287,26 @@ func TestPoolRegrows(t *testing.T) {
 	}
 }
 
-// Where it is the same number each time that is refused, one less goes in between. Refusals
-// with nothing served in between are one spell.
+// Refusals with nothing served in between are one spell.
 func TestPoolSpell(t *testing.T) {
 	var p pool
 	p.shrink(6)
 	require.Equal(t, 3, p.most)
 	p.regrow()
+	p.shrink(4)
+	require.Equal(t, 2, p.most, "another spell")
 	p.shrink(6)
-	require.Equal(t, 5, p.most, "the number is certain")
-	p.shrink(1)
-	require.Equal(t, 2, p.most)
+	require.Equal(t, 1, p.most)
 	for range 5 {
 		p.shrink(1)
 	}
 	require.Equal(t, 1, p.most)
-	require.Equal(t, 6, p.ceiling, "up to which it grows again soon")
-	for range slowRounds * (1 + 2 + 3 + 4) {
-		require.Less(t, p.most, 5)
+	require.Equal(t, 4, p.ceiling, "up to which it grows again soon")
+	for range slowRounds * (1 + 2) {
+		require.Less(t, p.most, 3)
 		p.regrow()
 	}
-	require.Equal(t, 5, p.most)
+	require.Equal(t, 3, p.most)
 
 	p = pool{}
 	p.shrink(1)
