@@ -14,6 +14,7 @@ package machine
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -32,6 +33,10 @@ const (
 	// redirection. Else a request that waits would take it, and every other request would be
 	// redirected in vain.
 	keepTime = 10 * time.Millisecond
+	// probeTime is the time between two probes. A probe that hangs must not starve its key.
+	probeTime = time.Second
+	// idleTime is how long a key with nothing in force is remembered.
+	idleTime = 10 * time.Minute
 )
 
 // A Machine is what is known of a key. A Machine that has only Settings knows nothing.
@@ -239,9 +244,6 @@ const (
 	WaitLost         // a wait in force, or callers that wait
 )
 
-// idleTime is how long a key with nothing in force is remembered.
-const idleTime = 10 * time.Minute
-
 // Loss returns what would be lost with a machine.
 func (m *Machine) Loss(now time.Time) Loss {
 	if now.Before(m.until) {
@@ -291,6 +293,30 @@ func (m *Machine) OpenBody() bool {
 
 // CloseBody ends what OpenBody has begun.
 func (m *Machine) CloseBody() { m.bodies-- }
+
+// Trips returns the requests under way, in the order in which they were sent. If a server counts
+// resources of a key apart, each resource has a Machine, as the key has. A request has a Trip with
+// the key, and one with each resource that it may belong to.
+func (m *Machine) Trips() iter.Seq[*Trip] {
+	return func(yield func(*Trip) bool) {
+		for t := m.under.first; t != nil && yield(t); t = t.next {
+		}
+	}
+}
+
+// Join counts a request that is under way as a Trip of another Machine.
+func (m *Machine) Join(t, other *Trip, now time.Time) {
+	m.Send(t, now)
+	t.at = other.at
+}
+
+// Returned ends a request that took nothing from the limits of this Machine, because its answer
+// belongs to another Machine.
+func (m *Machine) Returned(t *Trip, now time.Time) {
+	m.limits.giveBack(t, now, &m.Settings)
+	m.Failed(t)
+	m.failed-- // the request got an answer
+}
 
 const (
 	// slowRounds is how many rounds of answers pass before one more request is let under

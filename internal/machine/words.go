@@ -12,10 +12,6 @@ import (
 // RequestUnit is the unit of limits on requests. Each request takes one.
 const RequestUnit = "requests"
 
-// probeTime is the time between two probes. A probe that hangs must not starve its
-// key.
-const probeTime = time.Second
-
 // Settings are what the caller sets.
 type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
