@@ -158,11 +158,6 @@ func (l *limits) served(t *Trip, received time.Time) {
 	})
 }
 
-// dropRequests drops the limits of requests.
-func (l *limits) dropRequests() {
-	*l = slices.DeleteFunc(*l, func(x limit) bool { return x.unit == RequestUnit })
-}
-
 // fill sets a limit to what an answer announces, and reports whether it allows less than before.
 // If the request was sent before the limit was learnt, fill gives back its price, and otherwise
 // only lowers the limit: the server may have counted other requests under way, or not.

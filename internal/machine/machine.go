@@ -173,7 +173,7 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	stricter = m.limits.learn(t, a, newer, received, &m.Settings, &m.traffic) || stricter
 	switch {
 	case spacing > 0:
-		m.limits.dropRequests()
+		m.limits = slices.DeleteFunc(m.limits, func(x limit) bool { return x.flow == nil })
 		m.spacing = max(m.spacing, scale(spacing, 1/m.Share))
 	case limits:
 		m.pace = max(m.pace, scale(a.Pace, 1/m.Share))
