@@ -52,7 +52,7 @@ type Cost struct {
 //     again after each further refusal, up to 32 s. Half of each wait is random. The next
 //     such wait begins with half of the one that was enough. If a request is refused although
 //     no other is under way, requests are spaced from then on: further apart after each
-//     refusal, and then slowly closer again.
+//     refusal, and a little closer after each served request.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
 //     under way. Answers raise this number again, slowly near the number that was refused.
 //     Several refusals count as one if no request was served in between. A policy of
