@@ -76,7 +76,7 @@ func TestRate(t *testing.T) {
 	now = x.play(now, 100*time.Millisecond, "+-")
 	require.Less(t, x.most, was, "eight answers tell")
 	now = x.play(now, time.Millisecond, strings.Repeat("+", 100))
-	require.NotZero(t, x.most, "it grows by half a hundredth each time")
+	require.NotZero(t, x.most, "it grows by less than a hundredth each time")
 	x.play(now, 10*time.Second, strings.Repeat("+", 40))
 	require.Zero(t, x.most, "requests are far apart")
 }
