@@ -396,6 +396,26 @@ func TestQueueFollowers(t *testing.T) {
 	}
 }
 
+// A request that follows a redirection does not wait behind the others, and Waiting is not called.
+func TestFollowerDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := 0
+		g := Gate{Waiting: func(Wait) func() { waits++; return nil }}
+		first := enter(t, &g, "a")
+		first.redirected = true
+		first.Answered(advised("a r=1;t=60"), time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = g.Enter(ctx, "a") })
+		synctest.Wait()
+		_, err := g.enter(t.Context(), []byte("a"), &entrant{trip: machine.Trip{Follows: true}})
+		require.NoError(t, err)
+		require.Equal(t, 1, waits, "of the other request")
+		cancel()
+		all.Wait()
+	})
+}
+
 // Spaced requests that follow redirections are sent in the order in which they came.
 func TestFollowersInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
