@@ -225,8 +225,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 		}
 		select {
 		case <-time.After(until.Sub(now)):
-		case <-ctx.Done():
-			err = context.Cause(ctx)
+		case <-ctx.Done(): // enter returns the cause
 		case <-r.cancelled:
 			err = errCancelled
 		}
