@@ -162,7 +162,7 @@ func (e *WaitError) Timeout() bool { return true }
 // key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
 // as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, []byte(key), &entrant{prices: pricesOf(costs)})
+	return g.enter(ctx, []byte(key), &entrant{trip: machine.Trip{Prices: pricesOf(costs)}})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be sent
@@ -170,66 +170,63 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 // zero time. It does not overtake requests that wait in Enter, and does not call Waiting. Send
 // the request without a [Transport] that has the same Gate, which would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
-	p := &Pass{gate: g}
-	p.trip.Prices = pricesOf(costs)
-	if key == "" {
-		return p, time.Time{}
-	}
+	p := &Pass{gate: g, leg: leg{trip: machine.Trip{Prices: pricesOf(costs)}}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	e := g.entry([]byte(key), now)
-	if e == nil {
-		return p, time.Time{}
+	if e := g.entry([]byte(key), now); e != nil {
+		e.admit(now) // the timer may be late
+		if e.queue.Len() > 0 {
+			return nil, e.until
+		}
+		if v := e.machine.Ask(now, &p.trip); !v.Open {
+			return nil, v.Until
+		}
+		e.send(p, now)
 	}
-	e.admit(now)
-	if e.queue.Len() > 0 {
-		return nil, e.until
-	}
-	if v := e.look(now, p.trip.Prices, false); !v.Open {
-		return nil, v.Until
-	}
-	e.send(p, now)
 	return p, time.Time{}
 }
 
 // Answered reports the answer to the request: its advice, and when it arrived. The zero time and a
 // time in the future mean now.
 func (p *Pass) Answered(a Advice, received time.Time) {
-	p.answered(&a, "", received, time.Now(), false)
+	p.answered(&a, "", received, false)
 }
 
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
 // "". If the result is not nil, the request is under way until the caller calls its closed, when
 // the body ends.
-func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (open *entry) {
-	if p == nil || p.gate == nil {
-		return nil
-	}
-	p.gate.mu.Lock()
-	defer p.gate.mu.Unlock()
-	e := p.entry
-	if e == nil {
-		return nil
-	}
-	var ago time.Duration // by the monotonic clock, if received has a reading of it
-	if !received.IsZero() {
-		ago = max(now.Sub(received), 0)
-	}
-	received = now.Add(-ago) // has a reading, so that a change of the wall clock changes no wait
-	p.learn(a, resource, received, now)
-	if hasBody && e.machine.OpenBody() {
-		open = e
-	}
-	if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
-		p.gate.remember(e, now)
-	}
-	p.end(now)
+func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody bool) (open *entry) {
+	p.finish(func(now time.Time) {
+		var ago time.Duration // by the monotonic clock, if received has a reading of it
+		if !received.IsZero() {
+			ago = max(now.Sub(received), 0)
+		}
+		// The difference has a reading, so that a change of the wall clock changes no wait.
+		p.learn(a, resource, now.Add(-ago), now)
+		e := p.entry
+		if hasBody && e.machine.OpenBody() {
+			open = e
+		}
+		if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
+			p.gate.remember(e, now)
+		}
+	})
 	return open
 }
 
 // Failed reports that there will be no answer. The server may have counted the request.
 func (p *Pass) Failed() {
+	p.finish(func(time.Time) {
+		for l := &p.leg; l != nil; l = l.next {
+			l.entry.machine.Failed(&l.trip)
+		}
+	})
+}
+
+// finish ends the request, unless its end is known already. It calls learn, and lets the requests
+// through that this allows.
+func (p *Pass) finish(learn func(now time.Time)) {
 	if p == nil || p.gate == nil {
 		return
 	}
@@ -239,17 +236,10 @@ func (p *Pass) Failed() {
 		return
 	}
 	now := time.Now()
+	learn(now)
 	for l := &p.leg; l != nil; l = l.next {
-		l.entry.machine.Failed(&l.trip)
-	}
-	p.end(now)
-}
-
-// end lets the requests through that the end of this one allows.
-func (p *Pass) end(now time.Time) {
-	for l := &p.leg; l != nil; l = l.next {
-		if p.redirected && l.entry.machine.Scarce() {
-			l.entry.kept = now.Add(keepTime)
+		if p.redirected {
+			l.entry.machine.Redirected(now)
 		}
 		l.entry.admit(now)
 	}
@@ -268,7 +258,7 @@ func (e *entry) closed() {
 func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	var few [4]machine.Stock
 	answer := answerOf(a, p.trip.Prices, few[:0])
-	e, r := p.entry, p.entry.settings()
+	e := p.entry
 	e.endScout(p.path)
 	limits, named := answer, (*leg)(nil)
 	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
@@ -277,22 +267,18 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 			answer, limits = divide(answer)
 		}
 	}
-	if limits.Refused && !answer.Refused {
-		e.machine.Returned(&p.trip, now, &r)
-	} else {
-		e.learn(&p.leg, a, &answer, received, &r)
-	}
+	e.learn(&p.leg, a, &answer, received)
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
 		switch {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
 		case l == named:
-			x.learn(l, a, &limits, received, &r)
+			x.learn(l, a, &limits, received)
 		case len(limits.Stocks) > 0: // of something else
-			x.machine.Returned(&l.trip, now, &r)
+			x.machine.Returned(&l.trip, now)
 		default:
-			x.machine.Answered(&l.trip, &machine.Answer{}, received, &r)
+			x.machine.Answered(&l.trip, &machine.Answer{}, received)
 		}
 	}
 }
@@ -309,8 +295,8 @@ func divide(a machine.Answer) (key, resource machine.Answer) {
 }
 
 // learn updates an entry from an answer.
-func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time, r *machine.Settings) {
-	if e.machine.Answered(&l.trip, answer, received, r) {
+func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time) {
+	if e.machine.Answered(&l.trip, answer, received) {
 		e.advice = a.kept(e.advice.Limit.Name)
 	}
 }
@@ -323,9 +309,8 @@ func (p *Pass) legOf(x *entry, now time.Time) *leg {
 			return l
 		}
 	}
-	r := x.settings()
 	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
-	x.machine.Join(&p.next.trip, &p.trip, now, &r)
+	x.machine.Join(&p.next.trip, &p.trip, now)
 	return p.next
 }
 
@@ -357,7 +342,7 @@ func (g *Gate) Forget(key string) {
 // forget forgets a key and its resources. Their waiters ask again.
 func (g *Gate) forget(e *entry, now time.Time) {
 	g.used.MoveToFront(e.place)
-	g.renew(e, now).admit(now)
+	g.renew(e).admit(now)
 }
 
 // State returns why the next request of a key would wait. If the request would be sent at
@@ -371,12 +356,11 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 		return Wait{}, false
 	}
 	now := time.Now()
-	w = e.state(now, nil)
-	if e.parent == nil {
-		return w, true
-	}
-	if key := e.parent.state(now, nil); key.outlasts(&w) {
-		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
+	w = e.state(now, &machine.Trip{})
+	if e.parent != nil {
+		if key := e.parent.state(now, &machine.Trip{}); key.outlasts(&w) {
+			w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
+		}
 	}
 	return w, true
 }
@@ -396,32 +380,23 @@ func (w *Wait) outlasts(other *Wait) bool {
 // order. If there are more than MaxKeys, the Gate forgets keys that have no wait in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, key := range g.known() { // without the lock
-			if !yield(key) {
-				return
-			}
+		g.mu.Lock()
+		known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
+		for _, e := range g.keys {
+			known = slices.AppendSeq(known, maps.Keys(e.resources))
 		}
+		g.mu.Unlock()
+		slices.Values(known)(yield) // without the lock
 	}
 }
 
-// known returns the keys and their resources.
-func (g *Gate) known() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
-	for _, e := range g.keys {
-		known = slices.AppendSeq(known, maps.Keys(e.resources))
-	}
-	return known
-}
-
-// settings returns the settings of the machines.
-func (g *Gate) settings() machine.Settings {
+// newMachine returns a machine that knows nothing.
+func (g *Gate) newMachine() machine.Machine {
 	r := machine.Settings{MaxWait: longestWait(g.MaxWait), Share: min(g.Share, 1), Pace: g.Pace}
 	if !(r.Share > 0) { // NaN included
 		r.Share = 1
 	}
-	return r
+	return machine.Machine{Settings: r}
 }
 
 // pricesOf converts costs for the machine. The result is nil if there are none.

@@ -185,7 +185,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 		taken.Answered(advised("302; Retry-After: 120"), time.Now())
 		queue := &g.keys["k"].queue
 		require.Equal(t, 100, queue.Len(), "the hurried one is refused")
-		for place := queue.Front(); place != nil; place = place.Next() {
+		for place := queue.others.Front(); place != nil; place = place.Next() {
 			require.False(t, place.Value.(*waiter).decided)
 		}
 		cancel()
@@ -198,7 +198,7 @@ func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
 	t.Run("an invalid share means 1", func(t *testing.T) {
 		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
-			require.Equal(t, want, (&Gate{Share: share}).settings().Share, share)
+			require.Equal(t, want, (&Gate{Share: share}).newMachine().Share, share)
 		}
 	})
 	t.Run("a second answer is ignored", func(t *testing.T) {
@@ -353,6 +353,10 @@ func TestAnswerOfConcurrent(t *testing.T) {
 	require.Equal(t, int64(5), got.AtOnce)
 	require.Len(t, got.Stocks, 1)
 	require.Equal(t, "a", got.Stocks[0].Policy)
+	for _, members := range []string{`"c";q=5;U, "d";q=0;U, "e";q=7;U`, `"e";q=7;U, "d";q=0;U, "c";q=5;U`} {
+		a := Advise(responseOf("RateLimit-Policy: "+strings.ReplaceAll(members, "U", `qu="concurrent-requests"`)), arrival)
+		require.Equal(t, int64(5), answerOf(&a, nil, nil).AtOnce, "the lowest, but for none at all")
+	}
 }
 
 // TestGateState checks why requests wait, until when, and how many wait, for one and for many
@@ -543,24 +547,29 @@ func TestGateForgottenAndDisplaced(t *testing.T) {
 
 // A body that ends lets the next request through, if a policy limits those that are under way.
 func TestTransportBodyEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-			resp := answer(req, `RateLimit-Policy: "c";q=1;qu="concurrent-requests"`)
-			resp.Body = io.NopCloser(strings.NewReader("x"))
-			return resp, nil
-		})}
-		first, err := rt.RoundTrip(newRequest(t, example))
-		require.NoError(t, err)
-		start := time.Now()
-		var all sync.WaitGroup
-		all.Go(func() {
-			second, err := rt.RoundTrip(newRequest(t, example))
+	for name, end := range map[string]func(io.ReadCloser) error{
+		"closed":          io.ReadCloser.Close,
+		"read to its end": func(body io.ReadCloser) error { _, err := io.Copy(io.Discard, body); return err },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				resp := answer(req, `RateLimit-Policy: "c";q=1;qu="concurrent-requests"`)
+				resp.Body = io.NopCloser(strings.NewReader("x"))
+				return resp, nil
+			})}
+			first, err := rt.RoundTrip(newRequest(t, example))
 			require.NoError(t, err)
-			require.Equal(t, time.Second, time.Since(start))
-			require.NoError(t, second.Body.Close())
+			start := time.Now()
+			var all sync.WaitGroup
+			all.Go(func() {
+				second, err := rt.RoundTrip(newRequest(t, example))
+				require.NoError(t, err)
+				require.Equal(t, time.Second, time.Since(start))
+				require.NoError(t, second.Body.Close())
+			})
+			time.Sleep(time.Second)
+			require.NoError(t, end(first.Body))
+			all.Wait()
 		})
-		time.Sleep(time.Second)
-		require.NoError(t, first.Body.Close())
-		all.Wait()
-	})
+	}
 }

@@ -115,8 +115,7 @@ type entry struct {
 	queue   queue
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
-	until   time.Time // when the timer rings; zero if no request waits
-	kept    time.Time // until when the last unit is kept for a request that follows a redirection
+	until   time.Time // when the timer rings; zero if it has rung
 
 	// Of a key:
 	place     *list.Element     // in Gate.used
@@ -155,27 +154,21 @@ func (e *entry) ofKey() *entry {
 	return e
 }
 
-// settings returns the settings that the machine of an entry obeys.
-func (e *entry) settings() machine.Settings {
-	r := e.gate.settings()
-	if e.scout {
-		r.Share = min(r.Share, 0.1) // of the first ten
-	}
-	return r
-}
-
-// entry returns what is known of a key, or nil if there is no room for it. The lock is held.
+// entry returns what is known of a key. It returns nil if there is no room for it, and for the key
+// "". The lock is held.
 func (g *Gate) entry(key []byte, now time.Time) *entry {
+	if len(key) == 0 {
+		return nil
+	}
 	key = shortKey(key)
 	if e := g.keys[string(key)]; e != nil {
 		g.used.MoveToBack(e.place)
-		r := g.settings()
-		if e.machine.Idle(now, &r) && e.lost(now) == machine.NothingLost {
-			return g.renew(e, now)
+		if e.machine.Idle(now) && e.lost(now) == machine.NothingLost {
+			return g.renew(e)
 		}
 		return e
 	}
-	e := &entry{gate: g, key: string(key)}
+	e := &entry{gate: g, key: string(key), machine: g.newMachine()}
 	if !g.remember(e, now) {
 		return nil
 	}
@@ -233,30 +226,34 @@ func (g *Gate) leastLost(most int, now time.Time) (oldest *entry) {
 
 // lost returns what would be lost with a key and its resources.
 func (e *entry) lost(now time.Time) machine.Loss {
-	r, lost := e.settings(), machine.NothingLost
+	lost := machine.NothingLost
 	for x := range e.all() {
 		if x.queue.Len() > 0 {
 			return machine.WaitLost
 		}
-		lost = max(lost, x.machine.Loss(now, &r))
+		lost = max(lost, x.machine.Loss(now))
 	}
 	return lost
 }
 
 // renew replaces the entry of a key by a new one, to whose queue all waiters move.
-func (g *Gate) renew(e *entry, now time.Time) *entry {
-	fresh := &entry{gate: g, key: e.key, place: e.place}
+func (g *Gate) renew(e *entry) *entry {
+	fresh := &entry{gate: g, key: e.key, machine: g.newMachine(), place: e.place}
 	g.keys[e.key], e.place.Value = fresh, fresh
 	e.forgotten = true
 	for x := range e.all() {
-		for x.queue.Len() > 0 {
-			w := x.queue.front()
-			x.dequeue(w)
-			fresh.enqueue(w)
-		}
-		x.ringAt(time.Time{}, now)
+		fresh.take(x)
 	}
 	return fresh
+}
+
+// take moves the waiters of another entry to the queue of e.
+func (e *entry) take(x *entry) {
+	for x.queue.Len() > 0 {
+		w := x.queue.front()
+		x.dequeue(w)
+		e.enqueue(w)
+	}
 }
 
 // find returns what is known of a key or of a resource of a key, nil if it is not known. The
@@ -279,7 +276,9 @@ func (e *entry) ofPath(path string, now time.Time) []*entry {
 		return nil
 	}
 	if _, seen := e.paths[path]; !seen && len(e.paths) < maxPaths {
-		e.hold(path, &entry{gate: e.gate, key: e.key, parent: e, scout: true}, now)
+		scout := &entry{gate: e.gate, key: e.key, machine: e.gate.newMachine(), parent: e, scout: true}
+		scout.machine.Share = min(scout.machine.Share, 0.1) // one of the first ten
+		e.hold(path, scout, now)
 	}
 	return e.paths[path]
 }
@@ -311,7 +310,7 @@ func (e *entry) resource(path, name string, now time.Time) *entry {
 		return nil
 	}
 	if x == nil {
-		x = &entry{gate: e.gate, key: key, parent: e}
+		x = &entry{gate: e.gate, key: key, machine: e.gate.newMachine(), parent: e}
 		e.resources[key] = x
 	}
 	e.hold(path, x, now)
@@ -332,5 +331,6 @@ func (e *entry) forgetResource(x *entry, now time.Time) {
 	for path, list := range e.paths {
 		e.paths[path] = slices.DeleteFunc(list, func(y *entry) bool { return y == x })
 	}
-	x.disperse(now)
+	e.take(x)
+	e.admit(now)
 }

@@ -191,9 +191,9 @@ func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	defer p.lock()()
 	e := p.entry()
 	if e == nil {
-		e = &entry{gate: p.gate}
+		e = &entry{machine: p.gate.newMachine()}
 	}
-	return e.look(now, pricesOf(costs), false)
+	return e.machine.Ask(now, &machine.Trip{Prices: pricesOf(costs)})
 }
 
 // mostWords has the number of words that may follow the name of an event, without costs and
@@ -434,7 +434,7 @@ func (p *play) describe(v machine.Verdict) string {
 	if v.Open {
 		return "the machine is open, " + state
 	}
-	return fmt.Sprintf("shut until %d (limit %t, certain %t, polite %t), %s", v.Until.Sub(p.begin).Milliseconds(), v.Known, v.Certain, v.Polite, state)
+	return fmt.Sprintf("shut until %d (%s, certain %t, polite %t), %s", v.Until.Sub(p.begin).Milliseconds(), v.Reason, v.Certain, v.Polite, state)
 }
 
 // shortResponse reads "429; a r=5;t=30; Retry-After: 7".

@@ -10,30 +10,13 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// keepTime is how long the last unit of a limit is kept for the request that follows a redirection.
-// Else a request that waits would take it, and every other request would be redirected in vain.
-const keepTime = 10 * time.Millisecond
-
-// look asks the machine at a time whether a request with these prices may be sent. first is true if the
-// request follows a redirection.
-func (e *entry) look(now time.Time, prices []machine.Price, first bool) machine.Verdict {
-	r := e.settings()
-	v := e.machine.Ask(now, &r, prices)
-	if v.Open && !first && now.Before(e.kept) {
-		return machine.Verdict{Until: e.kept, Reason: machine.Limit}
-	}
-	return v
-}
-
-// state returns the Wait of a request with these prices, or of the front of the queue, which
-// nothing overtakes. It changes nothing.
-func (e *entry) state(now time.Time, prices []machine.Price) Wait {
-	first := false
+// state returns the Wait of a request, or of the front of the queue, which nothing overtakes. It
+// changes nothing.
+func (e *entry) state(now time.Time, t *machine.Trip) Wait {
 	if e.queue.Len() > 0 {
-		front := e.queue.front()
-		prices, first = front.pass.trip.Prices, front.first
+		t = &e.queue.front().pass.trip
 	}
-	v := e.look(now, prices, first)
+	v := e.machine.Ask(now, t)
 	w := Wait{Key: e.key, Reason: string(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
 	if !v.Depends {
 		w.Until = v.Until
@@ -50,39 +33,30 @@ type waiter struct {
 	wake     chan struct{} // closed when the wait is decided
 	deadline time.Time     // zero if there is none
 	index    int32         // in the deadlines
-	first    bool          // it waits in front of the others
 	decided  bool
 }
 
-// A queue is a list of waiters in the order in which they came. Waiters that are marked as first
-// are in front of the others.
-type queue struct {
-	list.List
-	lastFirst *list.Element // the last waiter that is marked as first, or nil
+// A queue has the requests that follow redirections in front of the others. Both wait in the order in
+// which they came.
+type queue struct{ followers, others list.List }
+
+func (q *queue) Len() int { return q.followers.Len() + q.others.Len() }
+
+// of returns the part of the queue that a waiter belongs to.
+func (q *queue) of(w *waiter) *list.List {
+	if w.pass.trip.Follows {
+		return &q.followers
+	}
+	return &q.others
 }
 
-// front returns the waiter in front of the others. The queue must not be empty.
-func (q *queue) front() *waiter { return q.Front().Value.(*waiter) }
-
-// add puts a waiter behind the others, or behind those marked as first if it is one of them.
-func (q *queue) add(w *waiter) {
-	switch {
-	case !w.first:
-		w.place = q.PushBack(w)
-		return
-	case q.lastFirst == nil:
-		w.place = q.PushFront(w)
-	default:
-		w.place = q.InsertAfter(w, q.lastFirst)
+// front returns the waiter in front of all others. The queue must not be empty.
+func (q *queue) front() *waiter {
+	part := &q.followers
+	if part.Len() == 0 {
+		part = &q.others
 	}
-	q.lastFirst = w.place
-}
-
-func (q *queue) remove(w *waiter) {
-	if w.place == q.lastFirst {
-		q.lastFirst = w.place.Prev()
-	}
-	q.Remove(w.place)
+	return part.Front().Value.(*waiter)
 }
 
 // deadlines is a heap of waiters, the earliest deadline first.
@@ -112,30 +86,25 @@ func (d *deadlines) Pop() any {
 // enqueue puts a request into the queue of an entry.
 func (e *entry) enqueue(w *waiter) {
 	w.at = e
-	e.queue.add(w)
+	w.place = e.queue.of(w).PushBack(w)
 	if !w.deadline.IsZero() {
 		heap.Push(&e.doomed, w)
 	}
 }
 
 func (e *entry) dequeue(w *waiter) {
-	e.queue.remove(w)
+	e.queue.of(w).Remove(w.place)
 	if !w.deadline.IsZero() {
 		heap.Remove(&e.doomed, int(w.index))
 	}
 }
 
-// A notice is called before a request begins to wait. The function that it returns is called
-// when the wait is over.
-type notice func(Wait) (done func())
-
 // An entrant is a request that comes to a Gate.
 type entrant struct {
-	path      string // the first segment, which belongs to a resource; "" if the key has none
-	prices    []machine.Price
-	cancelled <-chan struct{} // closed to end the wait; may be nil
-	follows   bool            // it follows a redirection: it has waited its turn already
-	waiting   notice          // called before Gate.Waiting; may be nil
+	path      string                   // the first segment, which belongs to a resource; "" if the key has none
+	trip      machine.Trip             // its prices, and whether it follows a redirection
+	cancelled <-chan struct{}          // closed to end the wait; may be nil
+	waiting   func(Wait) (done func()) // called before Gate.Waiting; may be nil
 }
 
 // enter waits until a request may be sent. A request with an empty key never waits.
@@ -143,11 +112,7 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
-	p := &Pass{gate: g, path: r.path}
-	p.trip.Prices = r.prices
-	if len(key) == 0 {
-		return p, nil
-	}
+	p := &Pass{gate: g, path: r.path, leg: leg{trip: r.trip}}
 	deadline, _ := ctx.Deadline()
 	w, why := g.begin(p, key, r, deadline)
 	if w == nil {
@@ -179,50 +144,38 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 var errCancelled = errors.New("ratelimit: request canceled")
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request into the
-// queue, and returns why it waits, if anybody is called. If the deadline is certain to come first,
-// the wait is over.
-func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *waiter, why *Wait) {
+// queue, and returns why it waits. If the deadline is certain to come first, the wait is over.
+func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *waiter, why Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // with the lock, so that the time of the machine never goes back
 	e := g.entry(key, now)
 	if e == nil {
-		return nil, nil
+		return nil, why
 	}
-	asks := waiter{pass: p, deadline: deadline, first: r.follows}
+	asks := waiter{pass: p, deadline: deadline}
 	x, v := e.holder(&asks, now)
 	if x == nil {
 		e.send(p, now)
-		return nil, nil
+		return nil, why
 	}
-	if r.waiting != nil || g.Waiting != nil {
-		why = new(Wait)
-		*why = x.state(now, r.prices)
-	}
-	w = new(waiter)
-	*w = asks
-	w.wake = make(chan struct{})
-	if x.refuses(w, &v) {
-		return w, why
-	}
-	x.enqueue(w)
-	x.admit(now)
-	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
-		return nil, nil
+	why = x.state(now, &p.trip)
+	w = &waiter{pass: p, deadline: deadline, wake: make(chan struct{})}
+	if !x.refuses(w, &v) {
+		x.enqueue(w)
+		x.admit(now)
 	}
 	return w, why
 }
 
 // during calls waiting and then Gate.Waiting, waits, and calls their results in reverse order. If
-// one of the functions panics, the results of those called before are still called. why is nil if
-// none is to be called.
-func (g *Gate) during(why *Wait, waiting notice, wait func()) {
-	for _, begin := range [...]notice{waiting, g.Waiting} {
-		if begin == nil {
-			continue
-		}
-		if done := begin(*why); done != nil {
-			defer done()
+// one of the functions panics, the results of those called before are still called.
+func (g *Gate) during(why Wait, waiting func(Wait) func(), wait func()) {
+	for _, begin := range [...]func(Wait) func(){waiting, g.Waiting} {
+		if begin != nil {
+			if done := begin(why); done != nil {
+				defer done()
+			}
 		}
 	}
 	wait()
@@ -237,8 +190,8 @@ func (g *Gate) leave(w *waiter, cause error) {
 	}
 	e, now := w.at, time.Now()
 	if cause == context.DeadlineExceeded {
-		v := e.look(now, w.pass.trip.Prices, w.first)
-		if !v.Known {
+		v := e.machine.Ask(now, &w.pass.trip)
+		if v.Depends {
 			v.Until = time.Time{}
 		}
 		cause = e.tooLate(&v)
@@ -294,51 +247,41 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 	if e == w.at {
 		return v, false
 	}
-	v = e.look(now, w.pass.trip.Prices, w.first)
-	ahead := e.queue.Len()
-	if w.first {
-		ahead = 0
+	v = e.machine.Ask(now, &w.pass.trip)
+	ahead := e.queue.followers.Len()
+	if !w.pass.trip.Follows {
+		ahead = e.queue.Len()
 	}
 	return v, !(ahead == 0 && v.Open || v.Hurries(w.deadline, ahead))
 }
 
-// admit lets through all waiters that may be sent, in their order, and sets the timer to the
-// time of the next.
+// admit lets through all waiters that may be sent, in their order.
 func (e *entry) admit(now time.Time) {
-	if e.queue.Len() == 0 && e.timer == nil {
-		return
+	for e.queue.Len() > 0 && e.admitOne(now) {
 	}
-	var until time.Time
-	for e.queue.Len() > 0 && until.IsZero() {
-		until = e.admitOne(now)
-	}
-	e.ringAt(until, now)
 }
 
 // admitOne lets one waiter through, or fails one whose deadline comes too early. If it can do
-// neither yet, it returns when to call it again.
-func (e *entry) admitOne(now time.Time) (until time.Time) {
+// neither yet, it sets the timer, and returns false.
+func (e *entry) admitOne(now time.Time) bool {
 	front := e.queue.front()
-	v := e.look(now, front.pass.trip.Prices, front.first)
+	v := e.machine.Ask(now, &front.pass.trip)
 	if v.Open {
 		v.Until, v.Certain = now, true
 		e.release(front, &v, now)
-		return time.Time{}
+		return true
 	}
 	if len(e.doomed) > 0 {
-		if w := e.doomed[0]; e.misses(w, &v) || v.Hurries(w.deadline, 0) && e.hurries(w, now) {
+		w := e.doomed[0]
+		own := e.machine.Ask(now, &w.pass.trip) // it may cost more than the request in front
+		hurries := v.Hurries(w.deadline, 0) && (own.Open || own.Hurries(w.deadline, 0))
+		if hurries || e.misses(w, &v) {
 			e.release(w, &v, now)
-			return time.Time{}
+			return true
 		}
 	}
-	return v.Until
-}
-
-// hurries reports whether only politeness holds a request back, and its deadline is too early for
-// that. It may cost more than the request in front of it.
-func (e *entry) hurries(w *waiter, now time.Time) bool {
-	v := e.look(now, w.pass.trip.Prices, w.first)
-	return v.Open || v.Hurries(w.deadline, 0)
+	e.ringAt(v.Until, now)
+	return false
 }
 
 // release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise
@@ -356,34 +299,20 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 		w.decide(nil)
 	case !x.refuses(w, &held):
 		x.enqueue(w)
-		if !held.Open && (x.until.IsZero() || held.Until.Before(x.until)) {
-			x.ringAt(held.Until, now)
-		}
+		x.ringAt(now, now) // not admit, which could move the request back
 	}
 }
 
-// disperse empties a queue: the requests ask the other entries.
-func (e *entry) disperse(now time.Time) {
-	for e.queue.Len() > 0 {
-		e.release(e.queue.front(), &machine.Verdict{}, now)
-	}
-	e.ringAt(time.Time{}, now)
-}
-
-// ringAt sets the timer of an entry, or stops it if until is zero. The timer belongs to no
-// caller, so that a slow caller delays no other.
+// ringAt sets the timer of an entry. The timer belongs to no caller, so that a slow caller delays
+// no other. It may ring when no request waits.
 func (e *entry) ringAt(until, now time.Time) {
 	switch {
-	case until.IsZero():
-		if e.timer != nil {
-			e.timer.Stop()
-			e.timer = nil
-		}
 	case until.Equal(e.until):
-	case e.timer != nil:
-		e.timer.Reset(until.Sub(now))
-	default:
+		return
+	case e.timer == nil:
 		e.timer = time.AfterFunc(until.Sub(now), e.ring)
+	default:
+		e.timer.Reset(until.Sub(now))
 	}
 	e.until = until
 }
@@ -392,20 +321,14 @@ func (e *entry) ringAt(until, now time.Time) {
 func (e *entry) ring() {
 	e.gate.mu.Lock()
 	defer e.gate.mu.Unlock()
-	if e.queue.Len() > 0 {
-		e.until = time.Time{} // so that a timer that has rung too early is set again
-		e.admit(time.Now())
-	}
+	e.until = time.Time{}
+	e.admit(time.Now())
 }
 
 // send counts a request as sent with a key, and with the resources of its path.
 func (e *entry) send(p *Pass, now time.Time) {
-	r := e.settings()
 	p.entry = e
-	e.machine.Send(&p.trip, now, &r)
-	if p.path == "" {
-		return
-	}
+	e.machine.Send(&p.trip, now)
 	p.trip.Owner = p
 	for _, x := range e.ofPath(p.path, now) {
 		p.legOf(x, now)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // A new request does not overtake a waiting request whose time has come but whose timer has
@@ -50,6 +52,23 @@ func TestTimerIsLate(t *testing.T) {
 		require.Nil(t, p, "the other is the probe")
 		require.True(t, until.After(time.Now()))
 		waits.Wait()
+	})
+}
+
+// A timer that has rung too early is set again.
+func TestTimerIsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		entered(t, &g, "a", "302; Retry-After: 10")
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() { enter(t, &g, "a").Failed() })
+		synctest.Wait()
+		e := g.keys["a"]
+		e.timer.Stop()
+		e.ring()
+		all.Wait()
+		require.Equal(t, 10*time.Second, time.Since(start))
 	})
 }
 
@@ -357,24 +376,44 @@ func TestQueueFollowers(t *testing.T) {
 		{"another leaves", []bool{true, false, true}, 1, []int{0, 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var q queue
+			var e entry
 			waiters := make([]*waiter, len(tc.first))
 			for i, first := range tc.first {
 				if i == len(tc.first)-1 && tc.leave >= 0 {
-					q.remove(waiters[tc.leave])
+					e.dequeue(waiters[tc.leave])
 				}
-				waiters[i] = &waiter{first: first}
-				q.add(waiters[i])
+				waiters[i] = &waiter{pass: &Pass{leg: leg{trip: machine.Trip{Follows: first}}}}
+				e.enqueue(waiters[i])
 			}
 			var got []int
-			for q.Len() > 0 {
-				w := q.front()
-				q.remove(w)
+			for e.queue.Len() > 0 {
+				w := e.queue.front()
+				e.dequeue(w)
 				got = append(got, slices.Index(waiters, w))
 			}
 			require.Equal(t, tc.want, got)
 		})
 	}
+}
+
+// A request that follows a redirection does not wait behind the others, and Waiting is not called.
+func TestFollowerDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := 0
+		g := Gate{Waiting: func(Wait) func() { waits++; return nil }}
+		first := enter(t, &g, "a")
+		first.redirected = true
+		first.Answered(advised("a r=1;t=60"), time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = g.Enter(ctx, "a") })
+		synctest.Wait()
+		_, err := g.enter(t.Context(), []byte("a"), &entrant{trip: machine.Trip{Follows: true}})
+		require.NoError(t, err)
+		require.Equal(t, 1, waits, "of the other request")
+		cancel()
+		all.Wait()
+	})
 }
 
 // Spaced requests that follow redirections are sent in the order in which they came.
@@ -387,7 +426,7 @@ func TestFollowersInTurn(t *testing.T) {
 		sent := make(chan int, 4)
 		for i := range 4 {
 			go func() {
-				_, err := g.enter(t.Context(), []byte("key"), &entrant{follows: i > 0})
+				_, err := g.enter(t.Context(), []byte("key"), &entrant{trip: machine.Trip{Follows: i > 0}})
 				if err == nil {
 					sent <- i
 				}

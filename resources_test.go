@@ -625,7 +625,6 @@ func TestResourcesEnd(t *testing.T) {
 			for _, e := range g.keys {
 				for x := range e.all() {
 					require.Zero(t, x.queue.Len()+len(x.doomed)+x.machine.UnderWay(), x.key)
-					require.Nil(t, x.timer)
 				}
 			}
 		})
@@ -660,33 +659,38 @@ func TestResourcesForgetWaiters(t *testing.T) {
 	})
 }
 
-// A request under way to another path takes nothing of a resource that is learnt meanwhile.
+// A request under way counts for a resource that is learnt meanwhile, unless its path is another.
 func TestResourcesOtherPath(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := &Transport{}
-		seen := map[string]int{}
-		var mu sync.Mutex
-		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
-			mu.Lock()
-			seen[req.URL.Path]++
-			mu.Unlock()
-			if req.URL.Path == "/slow" {
-				time.Sleep(time.Minute)
+	for _, tc := range []struct {
+		slow string
+		core int // the requests to /core before the slow one is answered
+	}{{"slow", 2}, {"core", 1}} {
+		inBubble(t, tc.slow, func(t *testing.T) {
+			sent := 0
+			var mu sync.Mutex
+			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				mu.Lock()
+				sent++
+				first := sent == 1
+				mu.Unlock()
+				if first {
+					time.Sleep(time.Minute)
+				}
+				time.Sleep(100 * time.Millisecond)
+				return answer(req, resourceAnswer("core r=1;t=300")), nil
+			})}
+			var all sync.WaitGroup
+			for _, path := range []string{tc.slow, "core"} {
+				all.Go(func() { require.NoError(t, get(t, rt, example+path)) })
+				synctest.Wait()
 			}
-			time.Sleep(100 * time.Millisecond)
-			return answer(req, resourceAnswer("core r=1;t=300")), nil
-		})
-		var all sync.WaitGroup
-		for _, path := range []string{"slow", "core"} {
-			all.Go(func() { require.NoError(t, get(t, rt, example+path)) })
+			time.Sleep(time.Second)
+			all.Go(func() { require.NoError(t, get(t, rt, example+"core")) })
 			synctest.Wait()
-		}
-		time.Sleep(time.Second)
-		all.Go(func() { require.NoError(t, get(t, rt, example+"core")) })
-		synctest.Wait()
-		require.Equal(t, map[string]int{"/slow": 1, "/core": 2}, seen, "one was left, and the slow one is of another path")
-		all.Wait()
-	})
+			require.Equal(t, 1+tc.core, sent, "one was left")
+			all.Wait()
+		})
+	}
 }
 
 // A request of the Gate's own has no path, so no resource delays it.
@@ -694,12 +698,37 @@ func TestResourcesNoPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{Gate: &Gate{}}
 		playResources(t, rt, "0 /graphql: graphql r=0;t=60")
+		start := time.Now()
 		for range 20 {
 			pass, until := rt.Gate.TryEnter("https://api.example")
 			require.NotNil(t, pass)
 			require.Zero(t, until)
+			enter(t, rt.Gate, "https://api.example")
 		}
+		require.Zero(t, time.Since(start))
 	})
+}
+
+// An answer that names a resource without a limit of it shows nothing of the resource.
+func TestResourcesWithoutLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rt Transport
+		playResources(t, &rt, `
+			0 /graphql: graphql r=9;t=60
+			0 /repos/a: 429; X-RateLimit-Resource: core; Retry-After: 5
+			0 /graphql: waits retry-after`)
+		require.ElementsMatch(t, []string{"https://api.example", "https://api.example graphql"}, slices.Collect(rt.gate().Keys()))
+	})
+}
+
+// The first segment of a path may be long, empty, or all of it.
+func TestFirstSegment(t *testing.T) {
+	long := "/" + strings.Repeat("x", 2*maxKey)
+	for path, want := range map[string]string{
+		"": "/", "/": "/", "//a": "/", "/a": "/a", "/a/": "/a", "/a/b/c": "/a", "*": "*", long + "/b": long[:maxKey],
+	} {
+		require.Equal(t, want, firstSegment(path), path)
+	}
 }
 
 // Forget forgets one resource, and the requests that wait for it go on.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -32,6 +33,9 @@ func TestTransportRetries(t *testing.T) {
 		answers            []string
 		retries            int
 		once               bool          // the body has no GetBody
+		empty              bool          // the body is http.NoBody, without GetBody
+		noKey              bool          // the key is ""
+		reports            time.Duration // what Advisor.Refused reports of a 503
 		limit, cancel      time.Duration // of the request
 		status             int           // of the response; 0 is an error
 		err                error
@@ -43,6 +47,12 @@ func TestTransportRetries(t *testing.T) {
 		{name: "POST after 503", method: "POST", body: "x", answers: []string{unavailable, ""}, retries: 1, status: 503, want: seconds(0)},
 		{name: "POST after 503, idempotent", method: "POST", body: "x", header: http.Header{"Idempotency-Key": {"1"}},
 			answers: []string{unavailable, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "POST after 503, X-Idempotency-Key", method: "POST", body: "x", header: http.Header{"X-Idempotency-Key": {"1"}},
+			answers: []string{unavailable, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "POST after 503 whose wait Advisor.Refused reports", method: "POST", body: "x", reports: 3 * time.Second,
+			answers: []string{"HTTP/1.1 503 Service Unavailable", ""}, retries: 1, status: 200, want: seconds(0, 3)},
+		{name: "an empty body needs no GetBody", method: "POST", empty: true, answers: []string{tooMany, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "no key", method: "GET", noKey: true, answers: []string{tooMany, ""}, retries: 1, status: 429, want: seconds(0)},
 		{name: "no GetBody", method: "POST", body: "x", once: true, answers: []string{tooMany, ""}, retries: 1, status: 429, want: seconds(0)},
 		{name: "no refusal", method: "GET", answers: []string{failed, ""}, retries: 1, status: 500, want: seconds(0)},
 		{name: "never", method: "GET", answers: []string{tooMany, ""}, status: 429, want: seconds(0)},
@@ -71,6 +81,12 @@ func TestTransportRetries(t *testing.T) {
 				Cost:    func(*http.Request) []Cost { costs++; return nil },
 				Waiting: func(*http.Request, Wait) func() { waits++; return nil },
 				Observe: func(*http.Request, Advice) { observed++ },
+				Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+					return tc.reports, tc.reports > 0 && resp.StatusCode == http.StatusServiceUnavailable
+				}},
+			}
+			if tc.noKey {
+				rt.Key = func(*http.Request) string { return "" }
 			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
@@ -93,6 +109,9 @@ func TestTransportRetries(t *testing.T) {
 			require.NoError(t, err)
 			for name, lines := range tc.header {
 				req.Header[name] = lines
+			}
+			if tc.empty {
+				req.Body = http.NoBody
 			}
 			resp, err := rt.RoundTrip(req)
 			require.Equal(t, tc.want, s.seen)
@@ -118,6 +137,51 @@ func TestTransportRetries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that followed a redirection and was refused waits behind the others.
+func TestTransportRetriesBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var seen []string
+		var mu sync.Mutex
+		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			seen = append(seen, fmt.Sprint(time.Since(start), " ", req.URL.Path))
+			n := len(seen)
+			mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+			switch n {
+			case 1:
+				return answer(req, "HTTP/1.1 307 Temporary Redirect\nLocation: /new\nRateLimit: \"a\";r=1;t=60"), nil
+			case 2:
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 5"), nil
+			}
+			return answer(req, ""), nil
+		})}
+		var all sync.WaitGroup
+		all.Go(func() {
+			resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example+"old"))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+		})
+		time.Sleep(150 * time.Millisecond)
+		all.Go(func() { require.NoError(t, get(t, rt, example+"other")) })
+		all.Wait()
+		require.Equal(t, []string{"0s /old", "100ms /new", "5.2s /other", "5.3s /new"}, seen)
+	})
+}
+
+// A Base that sends another request than it was given names that one, after a retry too.
+func TestTransportRetriesOtherRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, other := newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 5", ""), newRequest(t, example+"signed")
+		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return s.RoundTrip(other) })}
+		resp, err := rt.RoundTrip(newRequest(t, example))
+		require.NoError(t, err)
+		require.Same(t, other, resp.Request)
+		require.Equal(t, seconds(0, 5), s.seen)
+	})
 }
 
 // The body of a retry is opened when the retry is sent: it may be a file, and waits may be long.
@@ -165,7 +229,7 @@ func TestKeepBody(t *testing.T) {
 		require.Equal(t, min(size, mostKept), len(text))
 		require.Equal(t, cut, err == io.ErrUnexpectedEOF)
 	}
-	resp := &http.Response{Body: io.NopCloser(failing{errCutOff})}
+	resp := &http.Response{Body: io.NopCloser(iotest.ErrReader(errCutOff))}
 	keepBody(resp)
 	_, err := io.ReadAll(resp.Body)
 	require.Equal(t, errCutOff, err)

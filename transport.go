@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -60,8 +61,8 @@ type Transport struct {
 	Observe func(*http.Request, Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
-	// is sent again if it has a key, and no body or a GetBody. After a 503 that Advisor.Refused
-	// does not report, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
+	// is sent again if it has a key, and no body or a GetBody. After a 503, unless its wait is that
+	// of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
 	// Idempotency-Key.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned, with at most
@@ -90,7 +91,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
 	r, key := t.entrantOf(req, few[:0])
-	if r.follows = req.Response != nil; r.follows {
+	if r.trip.Follows = req.Response != nil; r.trip.Follows {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
@@ -101,14 +102,15 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	sent = true
 	resp, advice, err := t.send(req, pass)
-	for try := 0; try < t.MaxRetries && err == nil && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
+	for try := 0; try < t.MaxRetries && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
 }
 
-// send sends a request that the Gate has let through, and learns from the answer. If a function of
-// the caller panics, it closes the body, because the caller does not get the response.
+// send sends a request that the Gate has let through, and passes the advice of the answer to the
+// Gate and to Observe. If a function of the caller panics, it closes the body, because the caller
+// does not get the response.
 func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
 	defer pass.Failed() // does nothing after an answer
 	resp, err = t.base().RoundTrip(req)
@@ -121,7 +123,22 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 			resp.Body.Close()
 		}
 	}()
-	a = t.learn(req, resp, pass)
+	received := time.Now()
+	a = t.Advisor.Advise(resp, received)
+	// The body of a 101 is a connection, which no limiter of requests counts.
+	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
+	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
+	open := pass.answered(&a, resourceOf(resp.Header), received, counts)
+	if open != nil || pass.redirected && resp.Body != nil {
+		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
+		if open != nil {
+			body.end = sync.OnceFunc(open.closed)
+		}
+		resp.Body = body
+	}
+	if t.Observe != nil && a.isInformed() {
+		t.Observe(req, a)
+	}
 	learnt = true
 	return resp, a, nil
 }
@@ -135,25 +152,6 @@ func (t *Transport) gate() *Gate {
 	return &t.own
 }
 
-// learn passes the advice of a response to the Gate and to Observe.
-func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Advice {
-	received := time.Now()
-	a := t.Advisor.Advise(resp, received)
-	// The body of a 101 is a connection, which no limiter of requests counts.
-	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
-	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	open := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
-	if open != nil || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
-		body := &answerBody{ReadCloser: resp.Body, received: received}
-		body.open.Store(open)
-		resp.Body = body
-	}
-	if t.Observe != nil && a.isInformed() {
-		t.Observe(req, a)
-	}
-	return a
-}
-
 // CloseIdleConnections closes the idle connections of Base, if Base has this method.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
@@ -161,12 +159,7 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-func (t *Transport) base() http.RoundTripper {
-	if t.Base == nil {
-		return http.DefaultTransport
-	}
-	return t.Base
-}
+func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
 
 // isInformed reports whether the response has information about limits.
 func (a *Advice) isInformed() bool {
@@ -184,7 +177,7 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 		}
 	}
 	if t.Cost != nil {
-		r.prices = pricesOf(t.Cost(req))
+		r.trip.Prices = pricesOf(t.Cost(req))
 	}
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
@@ -205,12 +198,7 @@ func firstSegment(path string) string {
 
 // resourceOf returns the name of what the limits of a response are for, "" if it has none.
 func resourceOf(h http.Header) string {
-	for _, key := range [...]string{"X-Ratelimit-Resource", "X-Ratelimit-Bucket"} {
-		if lines := h[key]; len(lines) > 0 && lines[0] != "" {
-			return lines[0]
-		}
-	}
-	return ""
+	return cmp.Or(h.Get("X-Ratelimit-Resource"), h.Get("X-Ratelimit-Bucket"))
 }
 
 // waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
@@ -230,17 +218,14 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	}
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: string(machine.RetryAfter), Advice: a.kept("")}
-	t.gate().during(&w, r.waiting, func() {
+	t.gate().during(w, r.waiting, func() {
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
 		}
-		timer := time.NewTimer(until.Sub(now))
-		defer timer.Stop()
 		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
+		case <-time.After(until.Sub(now)):
+		case <-ctx.Done(): // enter returns the cause
 		case <-r.cancelled:
 			err = errCancelled
 		}
@@ -269,7 +254,7 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 // returns the refusal.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
-	r.follows = false
+	r.trip.Follows = false
 	none := Advice{} // no refusal, so that there is no further try
 	pass, err := t.gate().enter(req.Context(), key, r)
 	switch {
@@ -309,34 +294,28 @@ const (
 // os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
-	if body == nil || body == http.NoBody {
+	if body == nil {
 		return
 	}
-	type outcome struct {
-		err      error
-		panicked any
-	}
-	buffer, end := make([]byte, mostKept+1), make(chan outcome, 1)
+	buffer, end := make([]byte, mostKept+1), make(chan any, 1)
 	var n atomic.Int64 // bytes in the buffer; a late Read may still add to them
+	var readErr error  // why the reading has ended, if it has
 	go func() {
-		var err error
-		defer func() { end <- outcome{err, recover()} }() // the caller cannot recover it here
-		for err == nil && n.Load() < mostKept+1 {
+		defer func() { end <- recover() }() // the caller cannot recover it here
+		for limited := io.LimitReader(body, int64(len(buffer))); readErr == nil; {
 			var more int
-			more, err = body.Read(buffer[n.Load():])
+			more, readErr = limited.Read(buffer[n.Load():])
 			n.Add(int64(more))
 		}
 	}()
-	timer := time.NewTimer(longestRead)
-	defer timer.Stop()
 	var err error
 	select {
-	case o := <-end:
+	case panicked := <-end:
 		body.Close()
-		if err = o.err; o.panicked != nil {
-			panic(o.panicked)
+		if err = readErr; panicked != nil {
+			panic(panicked)
 		}
-	case <-timer.C:
+	case <-time.After(longestRead):
 		err = os.ErrDeadlineExceeded
 		go func() { // net/http closes a compressed body only after its first Read has ended
 			defer func() { _ = recover() }() // the caller goes on without the body
@@ -347,27 +326,17 @@ func keepBody(resp *http.Response) {
 	if len(kept) > mostKept {
 		kept, err = kept[:mostKept], io.ErrUnexpectedEOF
 	}
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), failing{err}))
+	rest, writer := io.Pipe()
+	writer.CloseWithError(err)
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
 }
-
-// failing is a reader that returns an error.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // An answerBody is the body of an answer whose request is under way until the body ends, or of a
 // redirection whose Retry-After is counted from received.
 type answerBody struct {
 	io.ReadCloser
-	open     atomic.Pointer[entry] // of the key, while the request is under way
+	end      func() // ends the request; a second call does nothing
 	received time.Time
-}
-
-// end ends the request.
-func (b *answerBody) end() {
-	if e := b.open.Swap(nil); e != nil {
-		e.closed()
-	}
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {

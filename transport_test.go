@@ -239,6 +239,10 @@ func TestTransportHandMade(t *testing.T) {
 	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{}, nil })
 	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.NoError(t, err)
+
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{StatusCode: 429}, nil })
+	rt.Observe = func(*http.Request, Advice) { panic("observe") }
+	require.PanicsWithValue(t, "observe", func() { _, _ = rt.RoundTrip(&http.Request{URL: &url.URL{}}) })
 }
 
 func TestTransportObserve(t *testing.T) {
@@ -632,6 +636,73 @@ func TestTransportRedirectKeepsLast(t *testing.T) {
 				all.Wait()
 				require.Equal(t, tc.want, strings.Join(seen, ", "))
 			})
+		})
+	}
+}
+
+// Nobody follows a 304, so nothing is kept for a request that does.
+func TestTransportNotModified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("HTTP/1.1 304 Not Modified\nRateLimit: \"a\";r=1;t=10")
+		rt := &Transport{Base: s}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.Equal(t, seconds(0, 0, 0), s.seen)
+	})
+}
+
+// The Retry-After of a redirection to another origin delays the request that follows.
+func TestTransportRedirectElsewhereLater(t *testing.T) {
+	stop := errors.New("stop")
+	for _, tc := range []struct {
+		name     string
+		deadline time.Duration
+		end      func(req *http.Request, cancel context.CancelCauseFunc) // after two seconds; nil does nothing
+		took     time.Duration
+		want     error // nil if the request is sent
+	}{
+		{name: "sent", took: 5 * time.Second},
+		{name: "the deadline is earlier", deadline: 4 * time.Second, want: context.DeadlineExceeded},
+		{name: "cancelled", end: func(_ *http.Request, cancel context.CancelCauseFunc) { cancel(stop) }, took: 2 * time.Second, want: stop},
+		{name: "Request.Cancel", end: func(req *http.Request, _ context.CancelCauseFunc) {
+			close(req.Context().Value(&stop).(chan struct{}))
+		}, took: 2 * time.Second, want: errCancelled},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			var hits, events []string
+			rt := &Transport{
+				Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+					hits = append(hits, req.URL.Host)
+					return answer(req, "HTTP/1.1 303 See Other\nLocation: http://b.example/\nRetry-After: 5"), nil
+				}),
+				Waiting: func(_ *http.Request, w Wait) func() {
+					events = append(events, fmt.Sprint(w.Key, " ", w.Reason, " ", time.Until(w.Until)))
+					return func() { events = append(events, "done") }
+				},
+			}
+			first, err := rt.RoundTrip(newRequest(t, "http://a.example/"))
+			require.NoError(t, err)
+			req, start := newRequest(t, "http://b.example/"), time.Now()
+			abort := make(chan struct{})
+			ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), &stop, abort))
+			defer cancel(nil)
+			if tc.deadline > 0 {
+				var done context.CancelFunc
+				ctx, done = context.WithTimeout(ctx, tc.deadline)
+				defer done()
+			}
+			req = req.WithContext(ctx)
+			req.Response = first
+			req.Cancel = abort //lint:ignore SA1019 net/http still obeys it
+			if tc.end != nil {
+				time.AfterFunc(2*time.Second, func() { tc.end(req, cancel) })
+			}
+			_, err = rt.RoundTrip(req)
+			require.ErrorIs(t, err, tc.want)
+			require.Equal(t, tc.took, time.Since(start))
+			require.Equal(t, []string{"http://b.example retry-after 5s", "done"}, events)
+			require.Equal(t, tc.want == nil, len(hits) == 2)
 		})
 	}
 }

@@ -89,12 +89,11 @@ const (
 	// slower is the part of the rate that remains after a refusal.
 	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
-	faster = 1.01
+	faster = 1.007
 	// regainTime is the time constant in seconds with which the rate also grows from request to
 	// request. Without this growth, the rate would fall for ever if a server refused a part of
 	// the requests at any rate: few requests are served between two refusals. With half of the
-	// time, the search's server 404 (17 requests per 197 s, all redirected) does
-	// not end: three of four requests are refused.
+	// time, the search's server 404 (17 requests per 197 s, all redirected) does not end.
 	regainTime = 120
 	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
 	// used some of the time. It begins with at least leastStart times the rate of the latest

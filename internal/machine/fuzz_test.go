@@ -10,12 +10,12 @@ import (
 
 // lawMachine: a query changes nothing, a request that may not be sent learns when to ask
 // again, and one that does so is sent in the end, though no answer ever comes.
-func lawMachine(t testing.TB, m Machine, r *Settings, now time.Time, prices []Price) {
+func lawMachine(t testing.TB, m Machine, now time.Time, prices []Price) {
 	under := m.under
 	for range 8 {
 		before := m
 		before.limits = slices.Clone(m.limits)
-		v := m.Ask(now, r, prices)
+		v := m.Ask(now, &Trip{Prices: prices})
 		require.True(t, before.under == m.under, "a query changes nothing")
 		before.under, m.under = trips{}, trips{} // the rest, without all of the list
 		require.Equal(t, before, m, "a query changes nothing")
@@ -75,20 +75,19 @@ func FuzzMachine(f *testing.F) {
 	f.Add([]byte{0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false, uint8(0))                   // more than the five that remain
 	f.Add([]byte{0, 3, 3, 16, 0, 3, 0, 3, 0, 3, 1, 30, 0, 4, 3, 17, 1, 200, 0, 3, 3, 19}, false, uint8(0)) // tokens
 	f.Fuzz(func(t *testing.T, events []byte, pace bool, share uint8) {
-		r := Settings{MaxWait: 10 * time.Minute, Share: 1 / (1 + float64(share)), Pace: pace}
-		m, now := Machine{}, epoch
+		m, now := Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1 / (1 + float64(share)), Pace: pace}}, epoch
 		var under []*Trip
 		asked := obedience{most: -1}
 		for i := 0; i+1 < len(events) && i < 400; i += 2 {
 			kind, arg := events[i]%5, events[i+1]
 			prices := fuzzPrices[int(arg)%len(fuzzPrices)]
 			switch {
-			case kind == 0 && m.Ask(now, &r, prices).Open:
+			case kind == 0 && m.Ask(now, &Trip{Prices: prices}).Open:
 				if prices == nil {
 					asked.lawSent(t, now)
 				}
 				under = append(under, &Trip{Prices: prices})
-				m.Send(under[len(under)-1], now, &r)
+				m.Send(under[len(under)-1], now)
 			case kind == 1:
 				now = now.Add(time.Duration(arg) * time.Duration(arg) * time.Millisecond)
 			case kind >= 2 && len(under) > 0:
@@ -100,16 +99,16 @@ func FuzzMachine(f *testing.F) {
 				case kind == 2:
 					m.Failed(sent)
 				case sent.number == m.number:
-					m.Answered(sent, &told, now, &r)
-					asked = obedienceTo(&told, now, &r)
+					m.Answered(sent, &told, now)
+					asked = obedienceTo(&told, now, &m.Settings)
 				default:
-					m.Answered(sent, &told, now, &r)
+					m.Answered(sent, &told, now)
 					asked.most = -1
 				}
 			}
 			require.Equal(t, len(under), m.under.n)
 			require.LessOrEqual(t, len(m.limits), maxLimits)
-			lawMachine(t, m, &r, now, prices)
+			lawMachine(t, m, now, prices)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type limit struct {
 	quota        float64   // 0 if it is not known
 	left         float64   // of the caller's share; requests under way have been subtracted
 	end          time.Time // of the window; zero if it is unknown
+	sent         float64   // what all requests but refused ones have taken, since the limit is known
 	learnt       int64     // the last request when left was learnt
 	from         time.Time // requests under way then that were sent after this time were subtracted
 	flow         *flow     // nil for a limit of requests
@@ -46,22 +48,15 @@ func (l *limits) of(s *Stock) *limit {
 	return &(*l)[len(*l)-1]
 }
 
-// ask makes a verdict wait if less is left of some limit than a request takes.
-func (l limits) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
-	for i := range l {
-		l[i].ask(v, now, r, prices, sent)
-	}
-}
-
 // ask makes a verdict wait until enough has flowed into a limit, or else until its window ends.
 // Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
-func (x *limit) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
+func (x *limit) ask(v *Verdict, now time.Time, prices []Price, r *Settings, sent *traffic) {
 	need := x.need(prices, r)
 	missing := need - x.now(now, r)
 	if missing <= 0 || need == 0 {
 		return
 	}
-	until, known := x.end, true
+	until, depends := x.end, false
 	if rate := x.flow.rate() * r.Share; rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
 	} else if !now.Before(x.end) {
@@ -72,13 +67,13 @@ func (x *limit) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent
 		if under == 0 || x.flow == nil && sent.probed.Before(x.end) {
 			return
 		}
-		until, known = sent.probed.Add(wait), false
+		until, depends = sent.probed.Add(wait), true
 	}
 	if latest := sent.last.Add(r.MaxWait); latest.Before(until) {
 		until = latest
 	}
-	if now.Before(until) {
-		v.later(until, known)
+	if now.Before(until) && v.Until.Before(until) { // no other limit waits for longer
+		v.Open, v.Until, v.Depends, v.Reason = false, until, depends, Limit
 	}
 }
 
@@ -112,22 +107,12 @@ func (x *limit) add(units float64, now time.Time, r *Settings) {
 	}
 }
 
-// send subtracts what a request takes.
-func (l limits) send(t *Trip, now time.Time, r *Settings) {
-	for i := range l {
-		x := &l[i]
-		need := x.need(t.Prices, r)
-		x.add(-need, now, r)
-		x.flow.count(need)
-	}
-}
-
 // giveBack adds what a request took of all limits, because it took nothing of them.
 func (l limits) giveBack(t *Trip, now time.Time, r *Settings) {
 	for i := range l {
 		x := &l[i]
 		x.add(x.taken(t, r), now, r)
-		x.flow.count(-x.need(t.Prices, r))
+		x.sent -= x.need(t.Prices, r)
 	}
 }
 
@@ -146,12 +131,8 @@ func (x *limit) taken(t *Trip, r *Settings) float64 {
 // than before. A newer answer replaces all limits of requests.
 func (l *limits) learn(t *Trip, a *Answer, newer bool, received time.Time, r *Settings, sent *traffic) (stricter bool) {
 	for i := range *l {
-		switch x := &(*l)[i]; {
-		case x.flow != nil:
-		case newer:
+		if x := &(*l)[i]; newer && x.flow == nil {
 			x.learnt = 0
-		case a.limitsRequests(): // this answer contains what is left after the request
-			x.left += x.taken(t, r)
 		}
 	}
 	for i := range a.Stocks {
@@ -177,11 +158,6 @@ func (l *limits) served(t *Trip, received time.Time) {
 	})
 }
 
-// dropRequests drops the limits of requests.
-func (l *limits) dropRequests() {
-	*l = slices.DeleteFunc(*l, func(x limit) bool { return x.unit == RequestUnit })
-}
-
 // fill sets a limit to what an answer announces, and reports whether it allows less than before.
 // If the request was sent before the limit was learnt, fill gives back its price, and otherwise
 // only lowers the limit: the server may have counted other requests under way, or not.
@@ -200,18 +176,16 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 		under += float64(sent.failed - t.failed)
 	} else {
 		if refused {
-			x.flow.count(-own)
+			x.sent -= own
 		}
 		x.flow.note(s)
 		if !t.unordered {
-			x.flow.learn(t.at, left, x.flow.sent-newer, grain, left+own >= x.quota)
+			x.flow.learn(t.at, left, x.sent-newer, grain, left+own >= x.quota)
 		}
 	}
 	left = (left - under) * r.Share
 	if x.learnt > 0 && (x.flow == nil || t.number <= x.learnt) {
-		if x.flow != nil {
-			x.add(x.taken(t, r), received, r)
-		}
+		x.add(x.taken(t, r), received, r) // the answer contains what is left after the request
 		stricter := left < x.left
 		x.left = min(x.left, left)
 		if s.Ends && (stricter || x.end.IsZero()) {
@@ -276,7 +250,6 @@ func Takes(prices []Price, unit, policy string) float64 {
 // A flow is how fast units flow back into a limit.
 type flow struct {
 	at     time.Time     // when what is left was true
-	sent   float64       // what all requests but refused ones have taken, since the limit is known
 	policy float64       // units a second, by the policy's window; 0 if that is not known
 	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
 	until  time.Duration // the reset
@@ -303,33 +276,21 @@ const leastFlow = 1.0 / 16
 //   - Afterwards the slower of that, agreed or not, and what answers have shown; 0 if
 //     answers show almost nothing, as with fixed windows.
 func (f *flow) rate() float64 {
-	switch {
-	case f == nil:
+	if f == nil {
 		return 0
-	case f.times > 0:
-	case f.policy == 0 && f.agreed > 1:
-		return f.reset
-	default:
-		return f.policy
 	}
-	most := f.policy
-	if most == 0 {
-		most = f.reset
-	}
+	most := cmp.Or(f.policy, f.reset)
 	switch {
+	case f.times == 0 && f.policy == 0 && f.agreed < 2:
+		return 0
+	case f.times == 0:
+		return most
 	case most == 0, f.policy == 0 && f.shown*f.until.Seconds() < 2: // the reset is when the next unit is back
 		return f.shown
 	case f.shown < most*leastFlow:
 		return 0
 	}
 	return min(most, f.shown)
-}
-
-// count counts what a request takes.
-func (f *flow) count(units float64) {
-	if f != nil {
-		f.sent += units
-	}
 }
 
 // learn compares an answer with an earlier one. A limit that is full, or whose quota is unknown,

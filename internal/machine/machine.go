@@ -13,6 +13,8 @@
 package machine
 
 import (
+	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -27,10 +29,19 @@ const (
 	firstWait = 500 * time.Millisecond
 	// closeBy is the time within which two requests may overtake each other.
 	closeBy = 100 * time.Millisecond
+	// keepTime is how long the last unit of a limit is kept for the request that follows a
+	// redirection. Else a request that waits would take it, and every other request would be
+	// redirected in vain.
+	keepTime = 10 * time.Millisecond
+	// probeTime is the time between two probes. A probe that hangs must not starve its key.
+	probeTime = time.Second
+	// idleTime is how long a key with nothing in force is remembered.
+	idleTime = 10 * time.Minute
 )
 
-// A Machine is what is known of a key. The zero Machine knows nothing.
+// A Machine is what is known of a key. A Machine that has only Settings knows nothing.
 type Machine struct {
+	Settings
 	until   time.Time // when the latest wait ends
 	reason  Reason    // of that wait
 	probing bool      // after that wait requests are probes, until an answer
@@ -40,6 +51,7 @@ type Machine struct {
 	pool    pool
 	backoff backoff
 	rate    rate
+	kept    time.Time     // until then the last unit is kept for a request that follows a redirection
 	typical time.Duration // that answers took lately, on average
 
 	traffic
@@ -51,12 +63,12 @@ type Machine struct {
 	priced     bool  // a request with prices has been answered
 }
 
-// Ask returns whether a request with these prices may be sent now. It changes nothing.
-func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
+// Ask returns whether a request may be sent now. It changes nothing.
+func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if now.Before(m.until) {
-		return Verdict{Until: m.until, Known: true, Certain: true, Reason: m.reason}
+		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
 	}
-	if most := max(1, int(firstTrips*r.Share)); !m.answered && m.under.n >= most {
+	if most := max(1, int(firstTrips*m.Share)); !m.answered && m.under.n >= most {
 		if next := m.under.first.at.Add(firstWait); now.Before(next) {
 			return Verdict{Until: next, Polite: true, Reason: First}
 		}
@@ -64,51 +76,59 @@ func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
 	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
 		return Verdict{Until: next, Reason: Probe}
 	}
-	hung := m.last.Add(min(mostBackoff, r.MaxWait))
-	if prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) { // the first answer contains what is left
+	hung := m.last.Add(min(mostBackoff, m.MaxWait))
+	if t.Prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) { // the first answer contains what is left
 		return Verdict{Until: hung, Depends: true, Reason: First}
 	}
 	v := Verdict{Open: true, Certain: m.under.n == 0}
-	m.limits.ask(&v, now, r, prices, &m.traffic)
+	for i := range m.limits {
+		m.limits[i].ask(&v, now, t.Prices, &m.Settings, &m.traffic)
+	}
 	if !v.Open {
 		return v
 	}
-	if most := m.pool.room(r); most > 0 && m.UnderWay() >= most && now.Before(hung) { // and some of these may hang
+	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) { // and some of these may hang
 		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
 	}
-	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), r.MaxWait)); now.Before(next) {
-		return Verdict{Until: next, Known: true, Certain: m.under.n == 0, Reason: m.spaced()}
+	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
+		v = Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
+		if m.spacing > 0 {
+			v.Reason = Limit
+		}
+		return v
 	}
-	step := min(m.pace, r.MaxWait)
-	if next := m.last.Add(step); r.Pace && now.Before(next) {
+	step := min(m.pace, m.MaxWait)
+	if next := m.last.Add(step); m.Pace && now.Before(next) {
 		return Verdict{Until: next, Polite: true, Reason: Pace, step: step}
+	}
+	if !t.Follows && now.Before(m.kept) {
+		return Verdict{Until: m.kept, Reason: Limit}
 	}
 	return Verdict{Open: true}
 }
 
-// spaced returns the reason for which requests are spaced.
-func (m *Machine) spaced() Reason {
-	if m.spacing > 0 {
-		return Limit
+// Redirected keeps the last unit of a limit of requests for the request that follows a redirection.
+func (m *Machine) Redirected(now time.Time) {
+	if slices.ContainsFunc(m.limits, func(x limit) bool { return x.flow == nil && 1 <= x.left && x.left < 2 }) {
+		m.kept = now.Add(keepTime)
 	}
-	return Backoff
-}
-
-// Scarce reports whether a limit of requests has one unit left.
-func (m *Machine) Scarce() bool {
-	return slices.ContainsFunc(m.limits, func(x limit) bool { return x.flow == nil && 1 <= x.left && x.left < 2 })
 }
 
 // Send counts a request as sent.
-func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
+func (m *Machine) Send(t *Trip, now time.Time) {
 	m.number++
 	m.rate.sent(m.last, now)
 	m.last, m.probed = now, now
-	*t = Trip{Prices: t.Prices, number: m.number, failed: m.failed, at: now}
+	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
 		u.unordered, t.unordered = true, true
 	}
-	m.limits.send(t, now, r)
+	for i := range m.limits {
+		x := &m.limits[i]
+		need := x.need(t.Prices, &m.Settings)
+		x.add(-need, now, &m.Settings)
+		x.sent += need
+	}
 	m.under.push(t)
 }
 
@@ -125,16 +145,14 @@ func (m *Machine) Failed(t *Trip) {
 
 // Answered learns from an answer, and reports whether what is known has become newer
 // or stricter by it.
-func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) bool {
+func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	m.under.remove(t)
 	if !a.Refused { // which takes no time
 		m.took(max(received.Sub(t.at), 0))
 	}
 	m.answered, m.priced = true, m.priced || t.Prices != nil
-	if a.AtOnce > 0 {
-		m.pool.atOnce = int(min(a.AtOnce, math.MaxInt32))
-	}
-	wait, spacing := min(a.Wait, r.MaxWait), a.spacing(m.typical)
+	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
+	wait, spacing := min(a.Wait, m.MaxWait), a.spacing(m.typical)
 	if spacing > 0 {
 		wait = 0 // it was over before the answer arrived
 	}
@@ -144,39 +162,28 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 		m.limits.served(t, received)
 		m.served(a, fresh, received)
 	case fresh:
-		wait = m.rejected(a, received, r)
+		wait = m.rejected(a, received)
 	}
 	limits := wait > 0 || a.limitsRequests()
 	newer := limits && t.number > m.learnt
 	if newer {
 		m.until, m.probing, m.pace, m.spacing = time.Time{}, false, 0, 0
 	}
-	stricter := wait > 0 && m.wait(received, wait, a.reason(), a.Refused || a.Exhausted())
-	stricter = m.limits.learn(t, a, newer, received, r, &m.traffic) || stricter
+	stricter := wait > 0 && m.wait(received.Add(wait), a)
+	stricter = m.limits.learn(t, a, newer, received, &m.Settings, &m.traffic) || stricter
 	switch {
 	case spacing > 0:
-		m.limits.dropRequests()
-		m.spacing = max(m.spacing, scale(spacing, 1/r.Share))
+		m.limits = slices.DeleteFunc(m.limits, func(x limit) bool { return x.flow == nil })
+		m.spacing = max(m.spacing, scale(spacing, 1/m.Share))
 	case limits:
-		m.pace = max(m.pace, scale(a.Pace, 1/r.Share))
+		m.pace = max(m.pace, scale(a.Pace, 1/m.Share))
 	case a.Elsewhere:
-		m.limits.giveBack(t, received, r)
+		m.limits.giveBack(t, received, &m.Settings)
 	}
 	if newer || stricter {
 		m.learnt = m.number
 	}
 	return newer || stricter
-}
-
-// reason returns the reason of the wait after an answer.
-func (a *Answer) reason() Reason {
-	switch {
-	case a.RetryAfter && a.Wait > 0:
-		return RetryAfter
-	case a.Wait > 0:
-		return Limit
-	}
-	return Backoff
 }
 
 // served takes note of an answer that is no refusal.
@@ -192,7 +199,7 @@ func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 
 // rejected takes note of a refusal, once for all requests that were under way together,
 // and returns how long the key has to wait.
-func (m *Machine) rejected(a *Answer, received time.Time, r *Settings) time.Duration {
+func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
 	if m.lastSilent || !a.Exhausted() {
 		m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
@@ -202,25 +209,30 @@ func (m *Machine) rejected(a *Answer, received time.Time, r *Settings) time.Dura
 			m.pool.shrink(m.UnderWay() + 1)
 		}
 	}
-	return m.backoff.wait(a.Wait, r.MaxWait, &m.rate)
+	return m.backoff.wait(a.Wait, m.MaxWait, &m.rate)
 }
 
-// wait makes the key wait from a time on, and probe afterwards if thenProbe. It reports
-// whether that is longer than what was known.
-func (m *Machine) wait(from time.Time, wait time.Duration, reason Reason, thenProbe bool) bool {
-	m.probing = m.probing || thenProbe
-	until := from.Add(wait)
+// wait makes the key wait until a time, after an answer, and reports whether that is longer than
+// what was known.
+func (m *Machine) wait(until time.Time, a *Answer) bool {
+	m.probing = m.probing || a.Refused || a.Exhausted()
 	if !m.until.Before(until) {
 		return false
 	}
-	m.until, m.reason = until, reason
+	m.until, m.reason = until, Limit
+	switch {
+	case a.Wait == 0:
+		m.reason = Backoff
+	case a.RetryAfter:
+		m.reason = RetryAfter
+	}
 	return true
 }
 
 // Idle reports whether nothing is lost with a machine that has not been used for
 // some time.
-func (m *Machine) Idle(now time.Time, r *Settings) bool {
-	return now.Sub(m.last) > idleTime && m.Loss(now, r) == NothingLost
+func (m *Machine) Idle(now time.Time) bool {
+	return now.Sub(m.last) > idleTime && m.Loss(now) == NothingLost
 }
 
 // A Loss is what would be lost with a machine.
@@ -232,11 +244,8 @@ const (
 	WaitLost         // a wait in force, or callers that wait
 )
 
-// idleTime is how long a key with nothing in force is remembered.
-const idleTime = 10 * time.Minute
-
 // Loss returns what would be lost with a machine.
-func (m *Machine) Loss(now time.Time, r *Settings) Loss {
+func (m *Machine) Loss(now time.Time) Loss {
 	if now.Before(m.until) {
 		return WaitLost
 	}
@@ -248,7 +257,7 @@ func (m *Machine) Loss(now time.Time, r *Settings) Loss {
 	for i := range m.limits {
 		switch x := &m.limits[i]; {
 		case !now.Before(x.end):
-		case x.flow == nil && x.left < 1 && now.Before(m.last.Add(r.MaxWait)):
+		case x.flow == nil && x.left < 1 && now.Before(m.last.Add(m.MaxWait)):
 			return WaitLost
 		default:
 			most = CountLost
@@ -285,6 +294,30 @@ func (m *Machine) OpenBody() bool {
 // CloseBody ends what OpenBody has begun.
 func (m *Machine) CloseBody() { m.bodies-- }
 
+// Trips returns the requests under way, in the order in which they were sent. If a server counts
+// resources of a key apart, each resource has a Machine, as the key has. A request has a Trip with
+// the key, and one with each resource that it may belong to.
+func (m *Machine) Trips() iter.Seq[*Trip] {
+	return func(yield func(*Trip) bool) {
+		for t := m.under.first; t != nil && yield(t); t = t.next {
+		}
+	}
+}
+
+// Join counts a request that is under way as a Trip of another Machine.
+func (m *Machine) Join(t, other *Trip, now time.Time) {
+	m.Send(t, now)
+	t.at = other.at
+}
+
+// Returned ends a request that took nothing from the limits of this Machine, because its answer
+// belongs to another Machine.
+func (m *Machine) Returned(t *Trip, now time.Time) {
+	m.limits.giveBack(t, now, &m.Settings)
+	m.Failed(t)
+	m.failed-- // the request got an answer
+}
+
 const (
 	// slowRounds is how many rounds of answers pass before one more request is let under
 	// way.
@@ -296,19 +329,19 @@ const (
 
 // A pool bounds how many requests may be under way.
 type pool struct {
-	most    int  // 0 if there is no such bound
-	ceiling int  // requests that were under way when most was set
-	spell   bool // nothing was served since then
-	round   int  // answers since most has grown
-	atOnce  int  // the number in a policy, 0 if no policy has one
+	most    int   // 0 if there is no such bound
+	ceiling int   // requests that were under way when most was set
+	spell   bool  // nothing was served since then
+	round   int   // answers since most has grown
+	atOnce  int64 // the number in a policy, 0 if no policy has one
 }
 
 // room returns how many may be under way, 0 for any number.
-func (p *pool) room(r *Settings) int {
+func (p *pool) room(share float64) int {
 	if p.atOnce == 0 {
 		return p.most
 	}
-	most := max(1, int(float64(p.atOnce)*r.Share))
+	most := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
 	if p.most > 0 {
 		most = min(most, p.most)
 	}
@@ -325,11 +358,7 @@ func (p *pool) shrink(together int) {
 		p.most = max(1, p.most/2)
 		return
 	}
-	p.spell = true
-	if p.most = max(1, together/2); together == p.ceiling { // the number is certain
-		p.most = max(1, together-1)
-	}
-	p.ceiling = together
+	p.spell, p.most, p.ceiling = true, max(1, together/2), together
 }
 
 // regrow lets one more be under way after some rounds; a round is as many answers as may be

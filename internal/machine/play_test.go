@@ -33,7 +33,6 @@ import (
 type play struct {
 	t     testing.TB
 	where string // the line and the event
-	r     Settings
 	m     Machine
 	trips []*Trip
 }
@@ -62,7 +61,7 @@ func TestMachine(t *testing.T) {
 }
 
 func playScore(t *testing.T, score string) {
-	p := &play{t: t, r: Settings{MaxWait: 10 * time.Minute, Share: 1}}
+	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}}
 	for line := range strings.Lines(p.settings(score)) {
 		at, events, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if at == "" || at[0] == '#' {
@@ -88,11 +87,11 @@ func (p *play) settings(score string) (lines string) {
 		case "share":
 			share, err := strconv.ParseFloat(value, 64)
 			require.NoError(p.t, err)
-			p.r.Share = share
+			p.m.Share = share
 		case "pace":
-			p.r.Pace = true
+			p.m.Pace = true
 		case "maxwait":
-			p.r.MaxWait = p.milliseconds(value)
+			p.m.MaxWait = p.milliseconds(value)
 		default:
 			require.Fail(p.t, "no setting", word)
 		}
@@ -134,7 +133,7 @@ func (p *play) cutPrices(words []string) (rest []string, prices []Price) {
 func (p *play) ask(now time.Time, prices []Price) Verdict {
 	p.t.Helper()
 	before := fmt.Sprint(p.m)
-	v := p.m.Ask(now, &p.r, prices)
+	v := p.m.Ask(now, &Trip{Prices: prices})
 	require.Equal(p.t, before, fmt.Sprint(p.m), "%s: a query never changes state", p.where)
 	require.True(p.t, v.Open || v.Until.After(now), "%s: the caller does not ask twice at the same time", p.where)
 	return v
@@ -176,17 +175,17 @@ func (p *play) event(now time.Time, event string) {
 
 func (p *play) send(now time.Time, prices []Price) {
 	p.t.Helper()
-	v := p.m.Ask(now, &p.r, prices)
+	v := p.m.Ask(now, &Trip{Prices: prices})
 	require.True(p.t, v.Open, "%s: request %d: %s", p.where, len(p.trips)+1, p.describe(v))
 	sent := &Trip{Prices: prices}
 	p.trips = append(p.trips, sent)
-	p.m.Send(sent, now, &p.r)
+	p.m.Send(sent, now)
 }
 
 func (p *play) answer(now time.Time, sent *Trip, fields string) {
 	p.t.Helper()
 	a := readAnswer(p.t, fields, sent.Prices)
-	p.m.Answered(sent, &a, now, &p.r)
+	p.m.Answered(sent, &a, now)
 }
 
 func (p *play) shut(v Verdict, words []string) {
@@ -238,10 +237,8 @@ func (p *play) describe(v Verdict) string {
 	switch {
 	case v.Polite:
 		why = "for the sake of pace"
-	case v.Known:
-		why = "because of a limit"
-	case v.Certain:
-		why = "because of a wait"
+	case !v.Depends:
+		why = "because of " + string(v.Reason)
 	}
 	return fmt.Sprintf("shut until %d %s, %s", v.Until.Sub(epoch).Milliseconds(), why, state)
 }

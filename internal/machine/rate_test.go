@@ -75,19 +75,19 @@ func TestRateInTheLongRun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			const answers = 20_000
-			m, r, now := Machine{}, Settings{MaxWait: 10 * time.Minute, Share: 1}, epoch
+			m, now := Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}, epoch
 			var half time.Time
 			served := 0
 			for n := 0; n < answers; {
-				if v := m.Ask(now, &r, nil); !v.Open {
+				if v := m.Ask(now, &Trip{}); !v.Open {
 					now = v.Until
 					continue
 				}
 				var trip Trip
-				m.Send(&trip, now, &r)
+				m.Send(&trip, now)
 				now = now.Add(20 * time.Millisecond)
 				ok := tc.server(now.Sub(epoch))
-				m.Answered(&trip, &Answer{Refused: !ok}, now, &r)
+				m.Answered(&trip, &Answer{Refused: !ok}, now)
 				if n++; n == answers/2 {
 					half = now
 				}

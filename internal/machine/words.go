@@ -12,10 +12,6 @@ import (
 // RequestUnit is the unit of limits on requests. Each request takes one.
 const RequestUnit = "requests"
 
-// probeTime is the time between two probes. A probe that hangs must not starve its
-// key.
-const probeTime = time.Second
-
 // Settings are what the caller sets.
 type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
@@ -78,7 +74,6 @@ type Stock struct {
 type Verdict struct {
 	Open    bool          // it may be sent
 	Until   time.Time     // if not Open: when to ask again at the latest, never zero
-	Known   bool          // Until is when a limit allows more, as far as answers have shown
 	Certain bool          // no answer to a request under way allows it earlier
 	Polite  bool          // waiting is a courtesy: a request whose deadline comes earlier is sent at once
 	Depends bool          // at Until the machine stops waiting for an answer, which may never come
@@ -103,13 +98,6 @@ const (
 // by waiting politely.
 func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 	return v.Polite && !deadline.IsZero() && deadline.Before(v.Until.Add(scale(v.step, float64(ahead))))
-}
-
-// later makes a verdict wait until a time, if it does not wait for longer already.
-func (v *Verdict) later(until time.Time, known bool) {
-	if v.Until.Before(until) {
-		v.Open, v.Until, v.Known, v.Depends, v.Reason = false, until, known, !known, Limit
-	}
 }
 
 // scale multiplies a duration, saturating.
@@ -138,11 +126,12 @@ type traffic struct {
 	under  trips     // requests under way
 }
 
-// A Trip is a request on its way. It is an element of the list of requests under way, so it
-// is added and removed without memory and without a search.
+// A Trip is a request, before and after it is sent. It is an element of the list of requests under
+// way, so it is added and removed without memory and without a search.
 type Trip struct {
 	Prices     []Price
-	Owner      any // of the caller, who sets it after Send
+	Follows    bool // it follows a redirection
+	Owner      any  // of the caller, who sets it after Send
 	number     int64
 	failed     int64 // traffic.failed when it was sent
 	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
@@ -158,13 +147,11 @@ type trips struct {
 }
 
 func (l *trips) push(t *Trip) {
-	t.prev, t.next = l.last, nil
-	if l.last == nil {
-		l.first = t
-	} else {
-		l.last.next = t
+	end := &l.first
+	if l.last != nil {
+		end = &l.last.next
 	}
-	l.last = t
+	*end, t.prev, l.last = t, l.last, t
 	l.n++
 	if t.Prices != nil {
 		l.priced++
@@ -172,17 +159,14 @@ func (l *trips) push(t *Trip) {
 }
 
 func (l *trips) remove(t *Trip) {
-	if t.prev == nil {
-		l.first = t.next
-	} else {
-		t.prev.next = t.next
+	before, after := &l.first, &l.last // what points to t
+	if t.prev != nil {
+		before = &t.prev.next
 	}
-	if t.next == nil {
-		l.last = t.prev
-	} else {
-		t.next.prev = t.prev
+	if t.next != nil {
+		after = &t.next.prev
 	}
-	t.prev, t.next = nil, nil
+	*before, *after = t.next, t.prev
 	l.n--
 	if t.Prices != nil {
 		l.priced--
