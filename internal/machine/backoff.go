@@ -89,7 +89,7 @@ const (
 	// slower is the part of the rate that remains after a refusal.
 	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
-	faster = 1.007
+	faster = 1.01
 	// regainTime is the time constant in seconds with which the rate also grows from request to
 	// request. Without this growth, the rate would fall for ever if a server refused a part of
 	// the requests at any rate: few requests are served between two refusals. With half of the
@@ -107,7 +107,7 @@ const (
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
 	// bestFades is how fast the best rate follows a lower one.
-	bestFades = 1.0 / 16
+	bestFades = 1.0 / 64
 	// rateUnused is how many times faster than requests come a rate is dropped.
 	rateUnused = 4
 	// gapWeight is the weight of the latest gap in the average.
