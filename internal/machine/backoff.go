@@ -106,7 +106,8 @@ const (
 	// bestPart is the part of the best rate below which refusals do not lower the rate: if
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
-	// bestFades is how fast the best rate follows a lower one.
+	// bestFades is how fast the best rate follows a lower one. With 1/16, a client needs 27 s in
+	// place of 19 for 100 jobs where others take 60 %.
 	bestFades = 1.0 / 64
 	// rateUnused is how many times faster than requests come a rate is dropped.
 	rateUnused = 4
