@@ -24,9 +24,10 @@ type Cost struct {
 	Units  int64  // an estimate of the units that the request takes, such as 1200; 0 or less is none
 }
 
-// A Gate delays requests until servers allow them. [Transport] uses one for an [http.Client].
-// Use it directly for other protocols and for queues of work: call Enter or TryEnter before
-// each request, and pass the [Advice] of an [Advisor] to the [Pass] after each answer.
+// A Gate delays requests until servers allow them. [Transport] uses one for an
+// [http.Client]. Use it directly for other protocols and for queues of work. Call Enter or
+// TryEnter before each request, and pass the [Advice] of an [Advisor] to the [Pass] after
+// each answer.
 //
 // Requests with the same key share their limits. They wait in the order in which they came,
 // so that small requests do not starve a large one. The zero Gate is ready to use. After the
@@ -38,21 +39,21 @@ type Cost struct {
 //   - During a wait nothing is sent. Otherwise the number of requests sent and under way
 //     never exceeds what remains of a limit. The answer to a request that was sent before
 //     the newest answer arrived can only make a limit stricter.
-//   - The costs of requests under way are reserved. If less is left than a request costs, it
-//     waits until enough has flowed back: at the rate of the policy's window, or at the rate
-//     that several answers have shown, if that is slower. If no rate is known, it waits for the
-//     end of the window. A request that costs more than the quota is sent when the limit is
-//     full.
+//   - The costs of requests under way are reserved. If less is left than a request costs,
+//     it waits until enough has flowed back. The rate is that of the policy's window, or
+//     the rate that several answers have shown, if that is slower. If no rate is known, it
+//     waits for the end of the window. A request that costs more than the quota is sent
+//     when the limit is full.
 //   - After a refusal, or a window that was used up, the server may or may not allow more
 //     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another
 //     probe is sent, until there is an answer. If a probe fails, another takes its place.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of
 //     date when they arrive. Requests are then spaced by window ÷ quota until a refusal.
-//   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as long
-//     again after each further refusal, up to 32 s. Half of each wait is random. The next
-//     such wait begins with half of the one that was enough. If a request is refused although
-//     no other is under way, requests are spaced from then on: further apart after each
-//     refusal, and a little closer after each served request.
+//   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as
+//     long again after each further refusal, up to 32 s. Half of each wait is random. The
+//     next such wait begins with half of the one that was enough. If a request is refused
+//     although no other is under way, requests are spaced from then on. They are further
+//     apart after each refusal, and a little closer after each served request.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
 //     under way. Answers raise this number again, slowly near the number that was refused.
 //     Several refusals count as one if no request was served in between. A policy of

@@ -41,10 +41,10 @@ type Transport struct {
 	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy].
 	//
 	// If Key is nil, or returns what a function of KeyBy returns, the Transport also keeps
-	// resources apart that the server counts apart: a limit with X-RateLimit-Resource or
-	// X-RateLimit-Bucket delays only requests to paths whose first segment has answered with
-	// that name. At most 256 segments and 16 resources of a key are remembered. A Retry-After
-	// or a refusal that no exhausted limit explains delays all requests of the key.
+	// resources apart that the server counts apart. A limit with X-RateLimit-Resource or
+	// X-RateLimit-Bucket then delays only requests to paths whose first segment has answered
+	// with that name. At most 256 segments and 16 resources of a key are remembered. A
+	// Retry-After or a refusal that no exhausted limit explains delays all requests of the key.
 	Key func(*http.Request) string
 	// Gate delays the requests. Several Transports, and clients of other protocols, may
 	// share one. nil is a Gate of the Transport's own, with the MaxWait of Advisor. A Gate
@@ -65,9 +65,9 @@ type Transport struct {
 	// of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
 	// Idempotency-Key.
 	//
-	// If the deadline comes before the end of the wait, the refusal is returned, with at most
-	// the first 64 KiB of its body, and at most what came within a second. If the context is
-	// cancelled, its cause is returned. Cost is called once, Waiting and Observe for each try.
+	// If the deadline comes before the end of the wait, the refusal is returned. Its body is cut
+	// to the first 64 KiB, and to what came within a second. If the context is cancelled, its
+	// cause is returned. Cost is called once, Waiting and Observe for each try.
 	MaxRetries int
 
 	once sync.Once
@@ -331,8 +331,8 @@ func keepBody(resp *http.Response) {
 	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
 }
 
-// An answerBody is the body of an answer whose request is under way until the body ends, or of a
-// redirection whose Retry-After is counted from received.
+// An answerBody is the body of an answer whose request is under way until the body ends. It
+// is also that of a redirection whose Retry-After is counted from received.
 type answerBody struct {
 	io.ReadCloser
 	end      func() // ends the request; a second call does nothing

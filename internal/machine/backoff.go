@@ -33,11 +33,11 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
-// next returns the upper bound of the next wait: first half of the bound that was enough
-// the last time, then half as long again each time. If requests are spaced, the interval
-// replaces a tenth of a second as the least, and bounds grow by a tenth up to twice the
-// interval if few requests were served before the refusal, because some limiters refuse
-// most requests at any rate.
+// next returns the upper bound of the next wait. The first is half of the bound that was
+// enough the last time, and each further one is half as long again. If requests are spaced,
+// the interval replaces a tenth of a second as the least. If few requests were served
+// before the refusal, bounds grow by a tenth up to twice the interval, because some
+// limiters refuse most requests at any rate.
 func (b *backoff) next(x *rate) time.Duration {
 	interval := x.interval()
 	d := b.latest + b.latest/2
@@ -51,9 +51,9 @@ func (b *backoff) next(x *rate) time.Duration {
 	return b.latest
 }
 
-// cut returns the wait that is obeyed: at most longest at first, and half as much again
-// after each refusal, up to what the server asked for. Otherwise a client with a short
-// MaxWait would be refused again and again.
+// cut returns the wait that is obeyed. It is at most longest at first, and half as much
+// again after each refusal, up to what the server asked for. Otherwise a client with a
+// short MaxWait would be refused again and again.
 func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 	if asked <= longest {
 		b.longest = 0
@@ -90,10 +90,11 @@ const (
 	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
 	faster = 1.01
-	// regainTime is the time constant in seconds with which the rate also grows from request to
-	// request. Without this growth, the rate would fall for ever if a server refused a part of
-	// the requests at any rate: few requests are served between two refusals. With half of the
-	// time, the search's server 404 (17 requests per 197 s, all redirected) does not end.
+	// regainTime is the time constant in seconds with which the rate also grows from
+	// request to request. Without this growth, the rate would fall for ever if a server
+	// refused a part of the requests at any rate. Few requests are served between two
+	// refusals then. With half of the time, the search's server 404 (17 requests per 197 s,
+	// all redirected) does not end.
 	regainTime = 120
 	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
 	// used some of the time. It begins with at least leastStart times the rate of the latest
@@ -103,7 +104,7 @@ const (
 	// enoughTries is how many requests must have been answered before a refusal lowers the rate
 	// again. Fewer show little of its effect.
 	enoughTries = 8
-	// bestPart is the part of the best rate below which refusals do not lower the rate: if
+	// bestPart is the part of the best rate below which refusals do not lower the rate. If
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
 	// bestFades is how fast the best rate follows a lower one. With 1/16, a client needs 27 s in
@@ -113,7 +114,7 @@ const (
 	rateUnused = 4
 	// gapWeight is the weight of the latest gap in the average.
 	gapWeight = 1.0 / 8
-	// longestGap is how many times the average a gap counts at most: a pause of the caller,
+	// longestGap is how many times the average a gap counts at most. A pause of the caller,
 	// or a backoff, shows little of how fast requests come.
 	longestGap = 2
 	// mostGap is the longest gap that counts, in seconds. Otherwise a client that sends a request
@@ -156,9 +157,9 @@ func (x *rate) recovered() {
 
 // slow counts a refusal, and lowers the rate if enough requests have shown its effect.
 // Refusals with nothing served in between lower it once. It begins to space requests when
-// the refused request was the only one under way, and its refusal asked for no wait. It begins with
-// what was served since the last such refusal, if that is slower than the latest requests: these
-// may be few, and then show little of what the limiter allows.
+// the refused request was the only one under way, and its refusal asked for no wait. It
+// begins with what was served since the last such refusal, if that is slower than the
+// latest requests. These may be few, and then show little of what the limiter allows.
 func (x *rate) slow(now time.Time, alone bool) {
 	x.refused++
 	if x.run == 0 {

@@ -158,9 +158,9 @@ func (l *limits) served(t *Trip, received time.Time) {
 	})
 }
 
-// fill sets a limit to what an answer announces, and reports whether it allows less than before.
-// If the request was sent before the limit was learnt, fill gives back its price, and otherwise
-// only lowers the limit: the server may have counted other requests under way, or not.
+// fill sets a limit to what an answer announces, and reports whether it allows less than
+// before. If the request was sent before the limit was learnt, fill gives back its price,
+// and only lowers the limit. The server may have counted other requests under way, or not.
 func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Settings, sent *traffic) bool {
 	own := x.need(t.Prices, r)
 	var from, end time.Time
@@ -201,8 +201,8 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 	return true
 }
 
-// underWay returns what the requests under way take that were sent after a time, because the
-// server has counted the others, and what those of them take that came after a number.
+// underWay returns what the requests under way take that were sent after a time, because the server
+// has counted the others. newer is what the requests of these take that came after a number.
 func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, newer float64) {
 	u := sent.under.first
 	for all = float64(sent.under.n); u != nil && !from.Before(u.at); u = u.next {

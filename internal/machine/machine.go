@@ -281,8 +281,8 @@ func (m *Machine) Typical() time.Duration { return m.typical }
 func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
 
 // OpenBody counts a request as under way whose answer has begun, and reports whether its
-// caller calls CloseBody when the body ends: if a pool is in force, or may be soon, because
-// the key is new.
+// caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
+// soon, because the key is new.
 func (m *Machine) OpenBody() bool {
 	if m.pool.most == 0 && m.pool.atOnce == 0 && m.number > firstTrips {
 		return false
@@ -348,10 +348,10 @@ func (p *pool) room(share float64) int {
 	return most
 }
 
-// shrink halves the number of requests that may be under way, after a refusal that no
-// limit explains, which suggests a limit on concurrency. Refusals with nothing served in
-// between are one spell, after which as many go again within seconds: only the first of
-// them sets the number close to which the pool grows slowly.
+// shrink halves the number of requests that may be under way, after a refusal that no limit
+// explains, which suggests a limit on concurrency. Refusals with nothing served in between
+// are one spell, after which as many go again within seconds. Only the first of them sets
+// the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
 	p.round = 0
 	if p.spell {
