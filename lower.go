@@ -1,11 +1,11 @@
 package ratelimit
 
 import (
+	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
@@ -15,25 +15,24 @@ import (
 // lowerOlder lowers each older form of h, so that it announces the tightest limit of all and
 // never more than before. It returns an error for each form that cannot hold its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
-	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
-	if len(found) == 0 || len(own.Limits) == 0 {
+	forms := map[string][]older.Field{}
+	for _, f := range found {
+		if f.Key != policyKey && f.Key != limitKey {
+			forms[f.Form()] = append(forms[f.Form()], f)
+		}
+	}
+	if len(forms) == 0 || len(own.Limits) == 0 {
 		return nil
 	}
 	e, errs := newLowering(h, *own, o, status), []error(nil)
-	slices.SortFunc(found, func(f, g older.Field) int { return strings.Compare(f.Form(), g.Form()) })
-	for len(found) > 0 {
-		n := 1
-		for n < len(found) && found[n].Form() == found[0].Form() {
-			n++
-		}
-		lowered, err := e.lower(finite(found[:n])) // alone, since a client may know no other
+	for _, form := range slices.Sorted(maps.Keys(forms)) {
+		lowered, err := e.lower(finite(forms[form])) // alone, since a client may know no other
 		errs = append(errs, err)
 		for i := range lowered {
 			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
 				h[lowered[i].Key] = lines
 			}
 		}
-		found = found[n:]
 	}
 	return joinErrors(errs...)
 }
@@ -119,7 +118,7 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 		}
 	}
 	if err == nil && e.exceeds(&form.said) { // a list, JSON, or no reset
-		err = tooLow(fields[0].Key)
+		err = refuse(fields[0].Key, ErrRange)
 	}
 	return form.fields, err
 }
@@ -128,9 +127,6 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 // policy's name may be that of another limit, or two limits may be read as one. No response is
 // known that needs more than two.
 const maxRounds = 3
-
-// tooLow returns an error for a field that cannot hold its number.
-func tooLow(key string) error { return refuse(fieldName(key), ErrRange) }
 
 // target returns the limits that a form should announce. A limit of own lowers the one of its
 // name. Of all others the tightest lowers the tightest limit of requests, if it is tighter.
@@ -165,7 +161,8 @@ func (e *lowering) target(form *olderForm) []share {
 	if alone && !named && rest.Remaining > 0 && rest.Reset.ok && tightest.Reset.ok { // no faster than upstream
 		tightest.Reset = SecondsOf(text.MulDivUp(uint64(rest.Remaining), uint64(tightest.Reset.n), uint64(tightest.Remaining)))
 	}
-	tightest.lower(rest, alone && tightest.Name == e.options.Name && !form.has(older.Used)) // the form names no policy
+	used := slices.ContainsFunc(form.holders, func(h older.Holder) bool { return h.Role == older.Used })
+	tightest.lower(rest, alone && !used && tightest.Name == e.options.Name) // the form names no policy
 	return limits
 }
 
@@ -197,11 +194,6 @@ func (l share) lower(own share, quota bool) {
 	}
 }
 
-// has reports whether a field of the form holds a number with that role.
-func (f *olderForm) has(role older.Role) bool {
-	return slices.ContainsFunc(f.holders, func(h older.Holder) bool { return h.Role == role })
-}
-
 // write writes the numbers of target into the fields that hold others, with the resets or
 // without. It returns the form as a client then reads it, without fields if nothing changes.
 func (e *lowering) write(form *olderForm, target []share, resets bool) (written olderForm, err error) {
@@ -216,7 +208,7 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 		}
 		line, ok := held.Write(numbers[i], e.now)
 		if !ok {
-			return olderForm{}, tooLow(fields[held.Field].Key)
+			return olderForm{}, refuse(fields[held.Field].Key, ErrRange)
 		}
 		fields[held.Field].Lines, changed = []string{line}, held.Field
 	}
@@ -226,11 +218,11 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 	written = e.read(fields)
 	for i, n := range numbers {
 		if n != Unknown && (i >= len(written.holders) || written.holders[i].Number != n) {
-			return olderForm{}, tooLow(fields[form.holders[i].Field].Key)
+			return olderForm{}, refuse(fields[form.holders[i].Field].Key, ErrRange)
 		}
 	}
 	if !e.bounds(&form.said, &written.said) {
-		return olderForm{}, tooLow(fields[changed].Key)
+		return olderForm{}, refuse(fields[changed].Key, ErrRange)
 	}
 	return written, nil
 }

@@ -94,14 +94,6 @@ func (j *joining) writeAlone() {
 	j.writeForms()
 }
 
-// writeForm writes an older form of all limits, without the resets if it cannot hold them.
-func (j *joining) writeForm(d *Dialect) {
-	if err := d.Set(j.h, j.joined, j.options.Now); err != nil {
-		j.note(err)
-		_ = d.Set(j.h, j.joined.withoutResets(), j.options.Now)
-	}
-}
-
 // joinFound joins own with the fields that are found in the header.
 func (j *joining) joinFound(found []older.Field) {
 	o := &j.options
@@ -141,12 +133,16 @@ func (j *joining) isSilent(upstream Fields) bool {
 	return !asked
 }
 
-// writeForms writes each of the older forms once, except those in the header. A form of upstream is
-// lowered in place. Of two forms with the same fields the first counts.
+// writeForms writes each of the older forms once, without the resets if it cannot hold them. A form
+// of upstream is lowered in place. Of two forms with the same fields the first counts.
 func (j *joining) writeForms() {
 	for i, d := range j.forms {
-		if !slices.Contains(j.forms[:i], d) && !j.speaks(d) {
-			j.writeForm(d)
+		if slices.Contains(j.forms[:i], d) || j.speaks(d) {
+			continue
+		}
+		if err := d.Set(j.h, j.joined, j.options.Now); err != nil {
+			j.note(err)
+			_ = d.Set(j.h, j.joined.withoutResets(), j.options.Now)
 		}
 	}
 }

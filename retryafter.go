@@ -60,14 +60,9 @@ type retryAfter struct {
 //	Retry-After = HTTP-date / delay-seconds
 func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	s := text.Trim(line)
-	if s == "" {
-		return r, false
-	}
-	if text.Is(s[0], text.Digit) {
-		if r.seconds, ok = text.ParseNumber(s); ok {
-			r.standard = text.All(s, text.Digit)
-			return r, true
-		}
+	if r.seconds, ok = text.ParseNumber(s); ok && text.Is(s[0], text.Digit) {
+		r.standard = text.All(s, text.Digit)
+		return r, true
 	}
 	_, r.standard = text.ParseHTTPDate(s)
 	r.date, ok = text.ParseTime(s)
