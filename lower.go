@@ -26,7 +26,8 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 	}
 	e, errs := newLowering(h, *own, o, status), []error(nil)
 	for _, form := range slices.Sorted(maps.Keys(forms)) {
-		lowered, err := e.lower(finite(forms[form])) // alone, since a client may know no other
+		makeFinite(forms[form])
+		lowered, err := e.lower(forms[form]) // alone, since a client may know no other
 		errs = append(errs, err)
 		for i := range lowered {
 			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
@@ -40,25 +41,21 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 // most takes the place of an unlimited number. A line of it that is not lowered is not written.
 var most = []string{strconv.FormatInt(MaxInteger, 10)}
 
-// finite returns fields with the largest numbers in place of unlimited quotas, and of what remains
-// of them: -1, or the word. These can be lowered.
-func finite(fields []older.Field) []older.Field {
-	var unlimited map[string]bool // by policy
-	for i := range fields {
-		if f := &fields[i]; f.Role() == older.Quota && f.Unlimited() {
-			if unlimited == nil {
-				unlimited, fields = make(map[string]bool), slices.Clone(fields)
-			}
+// makeFinite puts the largest number in place of unlimited quotas, and of what remains of them: -1,
+// or the word. That number can be lowered.
+func makeFinite(fields []older.Field) {
+	unlimited := map[string]bool{} // by policy
+	for _, f := range fields {
+		if f.Role() == older.Quota && f.Unlimited() {
 			unlimited[f.Policy()] = true
-			fields[i].Lines = most
 		}
 	}
 	for i := range fields {
-		if f := &fields[i]; f.Role() == older.Remaining && unlimited[f.Policy()] && f.Unlimited() {
+		f := &fields[i]
+		if (f.Role() == older.Quota || f.Role() == older.Remaining) && unlimited[f.Policy()] && f.Unlimited() {
 			f.Lines = most
 		}
 	}
-	return fields
 }
 
 // A lowering lowers older forms of a response to what own allows.
