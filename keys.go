@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
@@ -140,12 +141,7 @@ func (e *entry) all() iter.Seq[*entry] {
 }
 
 // ofKey returns the entry of the key.
-func (e *entry) ofKey() *entry {
-	if e.parent != nil {
-		return e.parent
-	}
-	return e
-}
+func (e *entry) ofKey() *entry { return cmp.Or(e.parent, e) }
 
 // entry returns what is known of a key. It returns nil if there is no room for it, and for the key
 // "". The lock is held.
@@ -166,10 +162,7 @@ func (g *Gate) entry(key []byte, now time.Time) *entry {
 
 // remember adds an entry. It returns nil if there is no room for it.
 func (g *Gate) remember(e *entry, now time.Time) *entry {
-	most := g.MaxKeys
-	if most <= 0 {
-		most = maxKeys
-	}
+	most := cmp.Or(max(g.MaxKeys, 0), maxKeys)
 	if len(g.keys) >= most && !g.displace(now) {
 		return nil
 	}

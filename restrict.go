@@ -1,6 +1,9 @@
 package ratelimit
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Restrict joins the limits of upstream with those of an intermediary (draft-11 Section
 // 7.2). The result is never more permissive than upstream. For an http.Header, use
@@ -30,13 +33,17 @@ func Restrict(upstream, own Fields) (Fields, error) {
 
 // restrict is Restrict for a valid own.
 func restrict(upstream, own Fields) (Fields, error) {
-	out := upstream
-	if out.Dialect == "" {
-		out.Dialect = own.Dialect
-	}
-	out.Guessed = upstream.Guessed || own.Guessed
 	var err error
-	if out.Policies, err = restrictPolicies(upstream.Policies, own.Policies); err != nil {
+	out := upstream
+	out.Dialect, out.Guessed = cmp.Or(upstream.Dialect, own.Dialect), upstream.Guessed || own.Guessed
+	out.Policies, err = joinLists(upstream.Policies, own.Policies, func(p *Policy, j int) error {
+		if param := difference(p, &own.Policies[j]); param != "" {
+			return &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
+		}
+		p.Quota, p.Window = lower(p.Quota, own.Policies[j].Quota), longer(p.Window, own.Policies[j].Window)
+		return nil
+	})
+	if err != nil {
 		return upstream, err
 	}
 	theirs, ours := newMatcher(upstream.Policies), newMatcher(own.Policies)
@@ -54,18 +61,6 @@ func restrict(upstream, own Fields) (Fields, error) {
 		return upstream, &FieldError{Field: LimitField, Offset: -1, Item: -1, Err: ErrConflict}
 	}
 	return out, nil
-}
-
-// restrictPolicies returns the policies of upstream with the lower quotas, and the other
-// policies of own.
-func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
-	return joinLists(upstream, own, func(p *Policy, j int) error {
-		if param := difference(p, &own[j]); param != "" {
-			return &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
-		}
-		p.Quota, p.Window = lower(p.Quota, own[j].Quota), longer(p.Window, own[j].Window)
-		return nil
-	})
 }
 
 // joinLists returns the members of upstream, each joined with the member of own of the same

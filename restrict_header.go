@@ -56,11 +56,21 @@ func (j *joining) join() error {
 		j.note(refuse("", ErrTooMany))
 		j.joinFound(nil)
 	case len(found) == 0:
-		j.writeAlone()
+		j.joined = j.own
+		err := j.own.unique()
+		if err == nil {
+			err = j.own.Set(j.h)
+		}
+		j.note(err)
+		j.writeForms()
 	default:
 		j.joinFound(found)
 	}
-	if j.refuses || wait.ok && !j.hasRetryAfter() { // clients obey a new field before all limits
+	delays := slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool { // fewer clients read X-Retry-After
+		_, ok := parseRetryAfter(line)
+		return ok
+	})
+	if j.refuses || wait.ok && !delays { // clients obey a new field before all limits
 		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
@@ -68,30 +78,10 @@ func (j *joining) join() error {
 	return joinErrors(j.errs...)
 }
 
-// hasRetryAfter reports whether clients can read the field Retry-After. Others in its place, such
-// as X-Retry-After, are read by fewer clients.
-func (j *joining) hasRetryAfter() bool {
-	return slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool {
-		_, ok := parseRetryAfter(line)
-		return ok
-	})
-}
-
 func (j *joining) note(err error) {
 	if err != nil {
 		j.errs = append(j.errs, err)
 	}
-}
-
-// writeAlone writes own into a header without limits.
-func (j *joining) writeAlone() {
-	j.joined = j.own
-	err := j.own.unique()
-	if err == nil {
-		err = j.own.Set(j.h)
-	}
-	j.note(err)
-	j.writeForms()
 }
 
 // joinFound joins own with the fields that are found in the header.
