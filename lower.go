@@ -1,11 +1,11 @@
 package ratelimit
 
 import (
-	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
@@ -15,25 +15,26 @@ import (
 // lowerOlder lowers each older form of h, so that it announces the tightest limit of all and
 // never more than before. It returns an error for each form that cannot hold its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
-	forms := map[string][]older.Field{}
-	for _, f := range found {
-		if f.Key != policyKey && f.Key != limitKey {
-			forms[f.Form()] = append(forms[f.Form()], f)
-		}
-	}
-	if len(forms) == 0 || len(own.Limits) == 0 {
+	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
+	if len(found) == 0 || len(own.Limits) == 0 {
 		return nil
 	}
 	e, errs := newLowering(h, *own, o, status), []error(nil)
-	for _, form := range slices.Sorted(maps.Keys(forms)) {
-		makeFinite(forms[form])
-		lowered, err := e.lower(forms[form]) // alone, since a client may know no other
+	slices.SortFunc(found, func(f, g older.Field) int { return strings.Compare(f.Form(), g.Form()) })
+	for len(found) > 0 {
+		n := 1
+		for n < len(found) && found[n].Form() == found[0].Form() {
+			n++
+		}
+		makeFinite(found[:n])
+		lowered, err := e.lower(found[:n]) // alone, since a client may know no other
 		errs = append(errs, err)
 		for i := range lowered {
 			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
 				h[lowered[i].Key] = lines
 			}
 		}
+		found = found[n:]
 	}
 	return joinErrors(errs...)
 }
