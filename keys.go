@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
@@ -60,16 +61,13 @@ func shortKey[text string | []byte](key text) text {
 // of the SHA-256 of the fields. A short or common credential can be guessed from it, so do not
 // show it to strangers.
 func KeyBy(fields ...string) func(*http.Request) string {
-	keys := make([]string, len(fields))
-	for i, field := range fields {
-		keys[i] = http.CanonicalHeaderKey(field)
-	}
+	fields = slices.Clone(fields)
 	return func(req *http.Request) string {
 		origin := string(appendOrigin(nil, req.URL))
 		var few [256]byte
 		hashed, found := few[:0], false
-		for _, key := range keys {
-			lines := req.Header[key]
+		for _, field := range fields {
+			lines := req.Header.Values(field)
 			found = found || len(lines) > 0
 			hashed = binary.AppendUvarint(hashed, uint64(len(lines)))
 			for _, line := range lines {
@@ -133,26 +131,17 @@ type entry struct {
 // all returns the entry of a key, and those of its resources and scouts, some repeatedly.
 func (e *entry) all() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
-		if !yield(e) {
-			return
-		}
+		more := yield(e)
 		for _, list := range e.paths {
 			for _, x := range list {
-				if !yield(x) {
-					return
-				}
+				more = more && yield(x)
 			}
 		}
 	}
 }
 
 // ofKey returns the entry of the key.
-func (e *entry) ofKey() *entry {
-	if e.parent != nil {
-		return e.parent
-	}
-	return e
-}
+func (e *entry) ofKey() *entry { return cmp.Or(e.parent, e) }
 
 // entry returns what is known of a key. It returns nil if there is no room for it, and for the key
 // "". The lock is held.
@@ -168,27 +157,20 @@ func (g *Gate) entry(key []byte, now time.Time) *entry {
 		}
 		return e
 	}
-	e := &entry{gate: g, key: string(key), machine: g.newMachine()}
-	if !g.remember(e, now) {
-		return nil
-	}
-	return e
+	return g.remember(&entry{gate: g, key: string(key), machine: g.newMachine()}, now)
 }
 
-// remember adds an entry, and reports whether there is room for it.
-func (g *Gate) remember(e *entry, now time.Time) bool {
-	most := g.MaxKeys
-	if most <= 0 {
-		most = maxKeys
-	}
+// remember adds an entry. It returns nil if there is no room for it.
+func (g *Gate) remember(e *entry, now time.Time) *entry {
+	most := cmp.Or(max(g.MaxKeys, 0), maxKeys)
 	if len(g.keys) >= most && !g.displace(now) {
-		return false
+		return nil
 	}
 	if g.keys == nil {
 		g.keys = make(map[string]*entry)
 	}
 	g.keys[e.key], e.place = e, g.used.PushBack(e)
-	return true
+	return e
 }
 
 // displace removes a key, and reports whether there is one without a wait in force.
@@ -198,12 +180,11 @@ func (g *Gate) displace(now time.Time) bool {
 		g.swept = now
 		e = g.leastLost(g.used.Len(), now)
 	}
-	if e == nil {
-		return false
+	if e != nil {
+		g.used.Remove(e.place)
+		delete(g.keys, e.key)
 	}
-	g.used.Remove(e.place)
-	delete(g.keys, e.key)
-	return true
+	return e != nil
 }
 
 // leastLost looks at the keys that were used longest ago, and returns the one with which the least

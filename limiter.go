@@ -106,19 +106,15 @@ type TokenBucket struct {
 // 2, and two if Burst is 3.
 func (b TokenBucket) Fields() Fields {
 	p := Policy{Name: b.Name, Quota: min(max(b.Burst, 0), MaxInteger)}
-	l := Limit{Name: b.Name}
 	tokens := min(b.Tokens, float64(p.Quota))
 	if math.IsNaN(tokens) {
 		tokens = 0
 	}
-	next := 1.0 // the number of tokens that clients wait for
-	if tokens >= 1 {
-		l.Remaining = int64(tokens)
-		next += math.Floor(tokens)
-	}
+	whole := math.Floor(max(tokens, 0))
+	l := Limit{Name: b.Name, Remaining: int64(whole)}
 	if b.PerSecond > 0 {
 		p.Window = flowTime(float64(max(p.Quota, 1)), b.PerSecond)
-		l.Reset = flowTime(next-tokens, b.PerSecond)
+		l.Reset = flowTime(whole+1-tokens, b.PerSecond)
 	}
 	return oneLimit(p, l)
 }

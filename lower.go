@@ -26,7 +26,8 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 		for n < len(found) && found[n].Form() == found[0].Form() {
 			n++
 		}
-		lowered, err := e.lower(finite(found[:n])) // alone, since a client may know no other
+		makeFinite(found[:n])
+		lowered, err := e.lower(found[:n]) // alone, since a client may know no other
 		errs = append(errs, err)
 		for i := range lowered {
 			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
@@ -41,25 +42,21 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 // most takes the place of an unlimited number. A line of it that is not lowered is not written.
 var most = []string{strconv.FormatInt(MaxInteger, 10)}
 
-// finite returns fields with the largest numbers in place of unlimited quotas, and of what remains
-// of them: -1, or the word. These can be lowered.
-func finite(fields []older.Field) []older.Field {
-	var unlimited map[string]bool // by policy
-	for i := range fields {
-		if f := &fields[i]; f.Role() == older.Quota && f.Unlimited() {
-			if unlimited == nil {
-				unlimited, fields = make(map[string]bool), slices.Clone(fields)
-			}
+// makeFinite puts the largest number in place of unlimited quotas, and of what remains of them: -1,
+// or the word. That number can be lowered.
+func makeFinite(fields []older.Field) {
+	unlimited := map[string]bool{} // by policy
+	for _, f := range fields {
+		if f.Role() == older.Quota && f.Unlimited() {
 			unlimited[f.Policy()] = true
-			fields[i].Lines = most
 		}
 	}
 	for i := range fields {
-		if f := &fields[i]; f.Role() == older.Remaining && unlimited[f.Policy()] && f.Unlimited() {
+		f := &fields[i]
+		if (f.Role() == older.Quota || f.Role() == older.Remaining) && unlimited[f.Policy()] && f.Unlimited() {
 			f.Lines = most
 		}
 	}
-	return fields
 }
 
 // A lowering lowers older forms of a response to what own allows.
@@ -119,7 +116,7 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 		}
 	}
 	if err == nil && e.exceeds(&form.said) { // a list, JSON, or no reset
-		err = tooLow(fields[0].Key)
+		err = refuse(fields[0].Key, ErrRange)
 	}
 	return form.fields, err
 }
@@ -128,9 +125,6 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 // policy's name may be that of another limit, or two limits may be read as one. No response is
 // known that needs more than two.
 const maxRounds = 3
-
-// tooLow returns an error for a field that cannot hold its number.
-func tooLow(key string) error { return refuse(fieldName(key), ErrRange) }
 
 // target returns the limits that a form should announce. A limit of own lowers the one of its
 // name. Of all others the tightest lowers the tightest limit of requests, if it is tighter.
@@ -165,7 +159,8 @@ func (e *lowering) target(form *olderForm) []share {
 	if alone && !named && rest.Remaining > 0 && rest.Reset.ok && tightest.Reset.ok { // no faster than upstream
 		tightest.Reset = SecondsOf(text.MulDivUp(uint64(rest.Remaining), uint64(tightest.Reset.n), uint64(tightest.Remaining)))
 	}
-	tightest.lower(rest, alone && tightest.Name == e.options.Name && !form.has(older.Used)) // the form names no policy
+	used := slices.ContainsFunc(form.holders, func(h older.Holder) bool { return h.Role == older.Used })
+	tightest.lower(rest, alone && !used && tightest.Name == e.options.Name) // the form names no policy
 	return limits
 }
 
@@ -197,11 +192,6 @@ func (l share) lower(own share, quota bool) {
 	}
 }
 
-// has reports whether a field of the form holds a number with that role.
-func (f *olderForm) has(role older.Role) bool {
-	return slices.ContainsFunc(f.holders, func(h older.Holder) bool { return h.Role == role })
-}
-
 // write writes the numbers of target into the fields that hold others, with the resets or
 // without. It returns the form as a client then reads it, without fields if nothing changes.
 func (e *lowering) write(form *olderForm, target []share, resets bool) (written olderForm, err error) {
@@ -216,7 +206,7 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 		}
 		line, ok := held.Write(numbers[i], e.now)
 		if !ok {
-			return olderForm{}, tooLow(fields[held.Field].Key)
+			return olderForm{}, refuse(fields[held.Field].Key, ErrRange)
 		}
 		fields[held.Field].Lines, changed = []string{line}, held.Field
 	}
@@ -226,11 +216,11 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 	written = e.read(fields)
 	for i, n := range numbers {
 		if n != Unknown && (i >= len(written.holders) || written.holders[i].Number != n) {
-			return olderForm{}, tooLow(fields[form.holders[i].Field].Key)
+			return olderForm{}, refuse(fields[form.holders[i].Field].Key, ErrRange)
 		}
 	}
 	if !e.bounds(&form.said, &written.said) {
-		return olderForm{}, tooLow(fields[changed].Key)
+		return olderForm{}, refuse(fields[changed].Key, ErrRange)
 	}
 	return written, nil
 }

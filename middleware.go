@@ -62,7 +62,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			panic("ratelimit: a dialect that cannot be written next to the current fields: " + err.Error())
 		}
 	}
-	h := &handler{Middleware: *m, next: next, began: time.Now()}
+	h := &handler{Middleware: *m, next: next}
 	h.Dialects = slices.Clone(m.Dialects)
 	return h
 }
@@ -71,8 +71,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 type handler struct {
 	Middleware
 	next   http.Handler
-	began  time.Time
-	logged atomic.Int64 // when a fault was logged, in nanoseconds since it began; 0 is never
+	logged atomic.Pointer[time.Time] // when a fault was logged; nil is never
 }
 
 func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -110,8 +109,8 @@ func (m *handler) fault(r *http.Request, err error) {
 		m.OnFault(r, err)
 		return
 	}
-	last, now := m.logged.Load(), int64(max(time.Since(m.began), 1))
-	if (last == 0 || now-last >= int64(time.Minute)) && m.logged.CompareAndSwap(last, now) {
+	last, now := m.logged.Load(), time.Now()
+	if (last == nil || now.Sub(*last) >= time.Minute) && m.logged.CompareAndSwap(last, &now) {
 		log.Print(err)
 	}
 }

@@ -1,6 +1,9 @@
 package ratelimit
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Restrict joins the limits of upstream with those of an intermediary (draft-11 Section
 // 7.2). The result is never more permissive than upstream. For an http.Header, use
@@ -30,16 +33,25 @@ func Restrict(upstream, own Fields) (Fields, error) {
 
 // restrict is Restrict for a valid own.
 func restrict(upstream, own Fields) (Fields, error) {
-	out := upstream
-	if out.Dialect == "" {
-		out.Dialect = own.Dialect
-	}
-	out.Guessed = upstream.Guessed || own.Guessed
 	var err error
-	if out.Policies, err = restrictPolicies(upstream.Policies, own.Policies); err != nil {
+	out := upstream
+	out.Dialect, out.Guessed = cmp.Or(upstream.Dialect, own.Dialect), upstream.Guessed || own.Guessed
+	out.Policies, err = joinLists(upstream.Policies, own.Policies, func(p *Policy, j int) error {
+		if param := difference(p, &own.Policies[j]); param != "" {
+			return &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
+		}
+		p.Quota, p.Window = lower(p.Quota, own.Policies[j].Quota), longer(p.Window, own.Policies[j].Window)
+		return nil
+	})
+	if err != nil {
 		return upstream, err
 	}
-	out.Limits = restrictLimits(upstream, own)
+	theirs, ours := newMatcher(upstream.Policies), newMatcher(own.Policies)
+	out.Limits, _ = joinLists(upstream.Limits, own.Limits, func(l *Limit, j int) error {
+		m := &own.Limits[j]
+		l.restrict(theirs.policy(l), m, ours.policy(m))
+		return nil
+	})
 	switch {
 	case len(out.Policies) > maxMembers:
 		return upstream, &FieldError{Field: PolicyField, Offset: -1, Item: maxMembers, Err: ErrTooMany}
@@ -51,27 +63,12 @@ func restrict(upstream, own Fields) (Fields, error) {
 	return out, nil
 }
 
-// restrictPolicies returns the policies of upstream with the lower quotas, and the other
-// policies of own.
-func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
-	return joinLists(upstream, own, func(p *Policy, j int) error {
-		if param := difference(p, &own[j]); param != "" {
-			return &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
-		}
-		p.Quota, p.Window = lower(p.Quota, own[j].Quota), longer(p.Window, own[j].Window)
-		return nil
-	})
-}
-
 // joinLists returns the members of upstream, each joined with the member of own of the same
 // identity. The other members of own follow. join gets a copy of the member of upstream,
 // and the index in own.
 func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
-	if len(own) == 0 {
-		return slices.Clone(upstream), nil
-	}
-	out := append(make([]T, 0, len(upstream)+len(own)), upstream...)
-	var index map[identity]int // nil if own has few members
+	out := slices.Concat(upstream, own)[:len(upstream)] // with room for all
+	var index map[identity]int                          // nil if own has few members
 	if len(own) >= manyPolicies {
 		index = make(map[identity]int, len(own))
 		for j := range own {
@@ -127,18 +124,6 @@ func difference(p, q *Policy) string {
 	return ""
 }
 
-// restrictLimits returns the limits of upstream, lowered to those of own, and the other
-// limits of own.
-func restrictLimits(upstream, own Fields) []Limit {
-	theirs, ours := newMatcher(upstream.Policies), newMatcher(own.Policies)
-	out, _ := joinLists(upstream.Limits, own.Limits, func(l *Limit, j int) error {
-		m := &own.Limits[j]
-		l.restrict(theirs.policy(l), m, ours.policy(m))
-		return nil
-	})
-	return out
-}
-
 // restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted, a
 // client that waits for the window of one must not wait less because the other has a Reset.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
@@ -176,15 +161,13 @@ func sideBySide(upstream, own Fields) Fields {
 	f.Policies = f.Policies[:min(maxMembers-len(g.Policies), len(f.Policies))]
 	f.Limits = f.Limits[:min(maxMembers-len(g.Limits), len(f.Limits))]
 	f = f.Join(g)
-	slices.SortStableFunc(f.Policies, func(p, q Policy) int { // the first of two policies with one name counts
-		switch requests := p.Unit.countsRequests(); {
-		case requests == q.Unit.countsRequests():
+	rank := func(p Policy) int {
+		if p.Unit.countsRequests() {
 			return 0
-		case requests:
-			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortStableFunc(f.Policies, func(p, q Policy) int { return rank(p) - rank(q) }) // the first of a name counts
 	return f
 }
 

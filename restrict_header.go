@@ -56,11 +56,21 @@ func (j *joining) join() error {
 		j.note(refuse("", ErrTooMany))
 		j.joinFound(nil)
 	case len(found) == 0:
-		j.writeAlone()
+		j.joined = j.own
+		err := j.own.unique()
+		if err == nil {
+			err = j.own.Set(j.h)
+		}
+		j.note(err)
+		j.writeForms()
 	default:
 		j.joinFound(found)
 	}
-	if j.refuses || wait.ok && !j.hasRetryAfter() { // clients obey a new field before all limits
+	delays := slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool { // fewer clients read X-Retry-After
+		_, ok := parseRetryAfter(line)
+		return ok
+	})
+	if j.refuses || wait.ok && !delays { // clients obey a new field before all limits
 		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
@@ -68,37 +78,9 @@ func (j *joining) join() error {
 	return joinErrors(j.errs...)
 }
 
-// hasRetryAfter reports whether clients can read the field Retry-After. Others in its place, such
-// as X-Retry-After, are read by fewer clients.
-func (j *joining) hasRetryAfter() bool {
-	return slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool {
-		_, ok := parseRetryAfter(line)
-		return ok
-	})
-}
-
 func (j *joining) note(err error) {
 	if err != nil {
 		j.errs = append(j.errs, err)
-	}
-}
-
-// writeAlone writes own into a header without limits.
-func (j *joining) writeAlone() {
-	j.joined = j.own
-	err := j.own.unique()
-	if err == nil {
-		err = j.own.Set(j.h)
-	}
-	j.note(err)
-	j.writeForms()
-}
-
-// writeForm writes an older form of all limits, without the resets if it cannot hold them.
-func (j *joining) writeForm(d *Dialect) {
-	if err := d.Set(j.h, j.joined, j.options.Now); err != nil {
-		j.note(err)
-		_ = d.Set(j.h, j.joined.withoutResets(), j.options.Now)
 	}
 }
 
@@ -141,12 +123,16 @@ func (j *joining) isSilent(upstream Fields) bool {
 	return !asked
 }
 
-// writeForms writes each of the older forms once, except those in the header. A form of upstream is
-// lowered in place. Of two forms with the same fields the first counts.
+// writeForms writes each of the older forms once, without the resets if it cannot hold them. A form
+// of upstream is lowered in place. Of two forms with the same fields the first counts.
 func (j *joining) writeForms() {
 	for i, d := range j.forms {
-		if !slices.Contains(j.forms[:i], d) && !j.speaks(d) {
-			j.writeForm(d)
+		if slices.Contains(j.forms[:i], d) || j.speaks(d) {
+			continue
+		}
+		if err := d.Set(j.h, j.joined, j.options.Now); err != nil {
+			j.note(err)
+			_ = d.Set(j.h, j.joined.withoutResets(), j.options.Now)
 		}
 	}
 }

@@ -25,26 +25,15 @@ const (
 
 // readClock returns the clock of a response with header h. A zero arrived means time.Now().
 func readClock(h http.Header, arrived time.Time) text.Clock {
-	date := ""
-	if lines := h[dateKey]; len(lines) > 0 {
-		date = lines[0]
-	}
-	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
+	return text.Clock{Date: older.FirstLine(h[dateKey]), Stored: isStored(h), Arrived: arrived}
 }
 
 // isStored reports whether a response comes from a cache. If Age is a list, its first member
 // counts (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
-	if mark := h[cacheKey]; len(mark) > 0 && text.Trim(mark[0]) == "1" {
-		return true
-	}
-	lines := h[ageKey]
-	if len(lines) == 0 {
-		return false
-	}
-	first, _, _ := strings.Cut(lines[0], ",")
+	first, _, _ := strings.Cut(older.FirstLine(h[ageKey]), ",")
 	age, ok := text.ParseNumber(text.Trim(first))
-	return ok && age.Ceil() > 0
+	return ok && age.Ceil() > 0 || older.FirstLine(h[cacheKey]) == "1"
 }
 
 // A retryAfter is the value of one line of the field Retry-After.
@@ -60,14 +49,9 @@ type retryAfter struct {
 //	Retry-After = HTTP-date / delay-seconds
 func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	s := text.Trim(line)
-	if s == "" {
-		return r, false
-	}
-	if text.Is(s[0], text.Digit) {
-		if r.seconds, ok = text.ParseNumber(s); ok {
-			r.standard = text.All(s, text.Digit)
-			return r, true
-		}
+	if r.seconds, ok = text.ParseNumber(s); ok && text.Is(s[0], text.Digit) {
+		r.standard = text.All(s, text.Digit)
+		return r, true
 	}
 	_, r.standard = text.ParseHTTPDate(s)
 	r.date, ok = text.ParseTime(s)

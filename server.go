@@ -144,12 +144,10 @@ func Expose(h http.Header) {
 	}
 	var names []string
 	for key, values := range h {
-		if known := older.Knows(key) || strings.EqualFold(key, retryAfterKey); !known || len(values) == 0 {
-			continue
-		}
-		if canonical := http.CanonicalHeaderKey(key); !seen[canonical] {
-			seen[canonical] = true
-			names = append(names, fieldName(canonical))
+		name := http.CanonicalHeaderKey(key)
+		if len(values) > 0 && !seen[name] && (older.Knows(key) || name == retryAfterKey) {
+			seen[name] = true
+			names = append(names, fieldName(name))
 		}
 	}
 	if len(names) == 0 {
