@@ -90,9 +90,7 @@ type several []error
 func joinErrors(errs ...error) error {
 	var all several
 	for _, err := range errs {
-		if more, ok := err.(several); ok {
-			all = append(all, more...)
-		} else if err != nil {
+		if err != nil {
 			all = append(all, err)
 		}
 	}

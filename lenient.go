@@ -135,11 +135,7 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 			}
 			v = item.Value(form)
 		}
-		if i := m.params.index(key); i >= 0 {
-			m.params[i].Value = v // the last value counts (RFC 9651 Section 4.2.3.2)
-		} else {
-			m.params = append(m.params, Param{key, v})
-		}
+		m.setParam(key, v)
 		return def == nil
 	}
 	switch def.param {
@@ -179,24 +175,20 @@ func nameItem(s string) (string, bool) {
 
 // parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with
 // a and without r. The result is nil if no member has it, or if the field is malformed.
-func parseNextLimits(lines []string) []Limit {
+func parseNextLimits(lines []string) (next []Limit) {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
 		return nil // nearly all other fields end here
 	}
 	limits, faults, err := parseEach[Limit](limitField, lines)
-	if err != nil {
+	moved, movedFaults, movedErr := parseEach[Limit](nextLimitField, lines)
+	if err != nil || movedErr != nil {
 		return nil
 	}
-	moved, movedFaults, err := parseEach[Limit](nextLimitField, lines)
-	if err != nil {
-		return nil
-	}
-	found := false
 	for i, fault := range faults {
 		switch {
 		case fault == nil:
 		case fault.Err == ErrMissing && movedFaults[i] == nil:
-			found = true
+			next = limits
 			limits[i] = moved[i]
 			limits[i].Params = slices.DeleteFunc(limits[i].Params, func(p Param) bool { // a Limit cannot contain these
 				return limitField.find(p.Key) != nil
@@ -205,10 +197,7 @@ func parseNextLimits(lines []string) []Limit {
 			return nil
 		}
 	}
-	if found {
-		return limits
-	}
-	return nil
+	return next
 }
 
 // parseNext joins limits in the form of the next draft with the policies that break no rule.

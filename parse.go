@@ -101,7 +101,8 @@ type member struct {
 	kinds  [definedParams]sf.Kind // the types of the values, by slot
 	unit   string
 	key    []byte
-	params Params // the parameters that the field does not define
+	params Params         // the parameters that the field does not define
+	index  map[string]int // the indices of params by key, see indexParam
 }
 
 // store sets to, a *Policy or a *Limit, to the member.
@@ -134,8 +135,6 @@ type parser struct {
 	i          int // the offset after the current member
 	item       int // the index of the current member, -1 before the first
 	member     member
-
-	index map[string]int // the indices of extension parameters by key, see indexParam
 
 	// The fault, if err is not nil: the offset, the key of the parameter, and the cause.
 	err error
@@ -177,6 +176,7 @@ func (p *parser) next() bool {
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
 		m.num[timeParam] = 0
+		clear(m.index)
 	}
 	p.item++
 	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
@@ -258,7 +258,7 @@ func (p *parser) readParams(i int) bool {
 		}
 		key := s[off:i]
 		def := p.field.find(key)
-		if n >= maxParams && p.full(key, def, n) {
+		if n >= maxParams && m.full(key, def, n) {
 			return p.fail(off, "", ErrTooMany)
 		}
 		kind := sf.Other
@@ -273,7 +273,7 @@ func (p *parser) readParams(i int) bool {
 		if def != nil {
 			m.set(def, kind, off, &p.Scanner)
 		} else {
-			p.setParam(key, p.Value(kind))
+			m.setParam(key, p.Value(kind))
 		}
 	}
 	p.i = i
@@ -282,11 +282,10 @@ func (p *parser) readParams(i int) bool {
 
 // full reports whether a member has no room for a parameter after n written ones. def is the
 // definition of key, or nil. A repeated parameter takes no room.
-func (p *parser) full(key string, def *paramDef, n int) bool {
-	m := &p.member
+func (m *member) full(key string, def *paramDef, n int) bool {
 	known := def != nil && m.seen&(1<<def.param) != 0
 	if def == nil {
-		known = p.indexParam(key) >= 0
+		known = m.indexParam(key) >= 0
 	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
@@ -313,14 +312,8 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 
 // setParam adds an extension parameter. If the key is a duplicate, it replaces the earlier
 // value in place (RFC 9651 Section 4.2.3.2).
-func (p *parser) setParam(key string, value any) {
-	m := &p.member
-	if m.params == nil {
-		m.params = Params{{key, value}}
-		clear(p.index) // it was that of another member
-		return
-	}
-	if at := p.indexParam(key); at >= 0 {
+func (m *member) setParam(key string, value any) {
+	if at := m.indexParam(key); at >= 0 {
 		m.params[at].Value = value
 		return
 	}
@@ -329,18 +322,17 @@ func (p *parser) setParam(key string, value any) {
 
 // indexParam returns the index of the extension parameter with a key, or -1. If there are
 // many, it uses a map, because searches would take quadratic time.
-func (p *parser) indexParam(key string) int {
-	m := &p.member
+func (m *member) indexParam(key string) int {
 	if len(m.params) < manyParams {
 		return m.params.index(key)
 	}
-	if p.index == nil {
-		p.index = make(map[string]int, maxParams)
+	if m.index == nil {
+		m.index = make(map[string]int, maxParams)
 	}
-	for i := len(p.index); i < len(m.params); i++ {
-		p.index[m.params[i].Key] = i
+	for i := len(m.index); i < len(m.params); i++ {
+		m.index[m.params[i].Key] = i
 	}
-	if i, ok := p.index[key]; ok {
+	if i, ok := m.index[key]; ok {
 		return i
 	}
 	return -1

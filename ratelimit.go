@@ -210,8 +210,7 @@ func (f Fields) explicit() Fields {
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		p := policies.policy(l)
-		wait := l.wait(p)
-		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, wait)
+		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, l.wait(p))
 	}
 	return f
 }
