@@ -110,18 +110,9 @@ func (m *member) store(to any) {
 	time := Seconds{m.num[timeParam], m.seen&(1<<timeParam) != 0}
 	switch to := to.(type) {
 	case *Policy:
-		to.Name = m.name
-		to.Quota = m.num[amountParam]
-		to.Unit = Unit(m.unit)
-		to.Window = time
-		to.PartitionKey = m.key
-		to.Params = m.params
+		*to = Policy{m.name, m.num[amountParam], Unit(m.unit), time, m.key, m.params}
 	case *Limit:
-		to.Name = m.name
-		to.Remaining = m.num[amountParam]
-		to.Reset = time
-		to.PartitionKey = m.key
-		to.Params = m.params
+		*to = Limit{m.name, m.num[amountParam], time, m.key, m.params}
 	}
 }
 
