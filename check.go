@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -70,8 +71,7 @@ func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) 
 	if twice := repeated[T, M](list); twice > 0 {
 		c.add(ruleTwice, field.name, twice)
 	}
-	p := parser{field: field, item: -1}
-	p.Text = strings.Join(lines, separator)
+	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	for p.next() {
 		c.member(field, p.item, &p.member)
 	}

@@ -265,8 +265,7 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 // each member is checked separately. A member that breaks a rule is zero, and faults has its fault
 // at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
-	p := parser{field: field, item: -1, tokens: true}
-	p.Text = strings.Join(lines, separator)
+	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1, tokens: true}
 	for {
 		ok := p.next()
 		if !ok && p.err == nil {

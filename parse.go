@@ -63,8 +63,7 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // parseList reads the lines of a field as one List. Its exported callers are not inlined,
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
-	p := parser{field: field, item: -1}
-	p.Text = strings.Join(lines, separator)
+	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	var list []T
 	for p.next() {
 		if list == nil {
@@ -91,7 +90,6 @@ const separator = ", " // between two joined lines, RFC 9651 Section 4.2
 
 // A member has the parts of the current member that were read so far.
 type member struct {
-	off    int // where the member starts
 	name   string
 	seen   uint8                  // the slots of the defined parameters that were read, as bits
 	bad    uint8                  // the slots of the parameters that break their definition, as bits
@@ -182,7 +180,6 @@ func (p *parser) next() bool {
 //	sf-item = bare-item parameters
 func (p *parser) readMember() bool {
 	m, s, start := &p.member, p.Text, p.i
-	m.off = start
 	if start < len(s) && s[start] == '(' { // an Inner List, which is not allowed here
 		return p.fail(start, "", ErrType)
 	}
@@ -207,13 +204,13 @@ func (p *parser) readMember() bool {
 	if !named {
 		return p.fail(start, "", ErrType)
 	}
-	return p.field.required&^m.seen|m.bad == 0 || p.judge()
+	return p.field.required&^m.seen|m.bad == 0 || p.judge(start)
 }
 
-// judge stores the first fault in a member. A missing parameter is a fault at the start of the
-// member. judge is called after the whole member, because a later duplicate replaces an earlier
-// parameter (RFC 9651 Section 4.2.3.2).
-func (p *parser) judge() bool {
+// judge stores the first fault in the member at start. A missing parameter is a fault at start.
+// judge is called after the whole member, because a later duplicate replaces an earlier parameter
+// (RFC 9651 Section 4.2.3.2).
+func (p *parser) judge(start int) bool {
 	m := &p.member
 	p.off = len(p.Text)
 	for i := range p.field.params {
@@ -222,7 +219,7 @@ func (p *parser) judge() bool {
 		off, err := m.offs[d.param], ErrRange
 		switch {
 		case p.field.required&^m.seen&bit != 0:
-			off, err = m.off, ErrMissing
+			off, err = start, ErrMissing
 		case m.bad&bit == 0:
 			continue
 		case m.kinds[d.param] != d.kind:
