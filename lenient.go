@@ -266,20 +266,17 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 // at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1, tokens: true}
-	for {
-		ok := p.next()
-		if !ok && p.err == nil {
-			return list, faults, nil
-		}
+	for p.next() || p.err != nil {
 		list, faults = append(list, *new(T)), append(faults, nil)
-		if !ok {
-			fault := p.fieldError(lines)
-			if p.err == ErrSyntax || p.i < len(p.Text) && p.Text[p.i] != ',' {
-				return nil, nil, fault // the parser has not reached the end of the member
-			}
-			faults[p.item], p.err = fault, nil
+		if p.err == nil {
+			p.member.store(&list[p.item])
 			continue
 		}
-		p.member.store(&list[p.item])
+		faults[p.item] = p.fieldError(lines)
+		if p.err == ErrSyntax || p.i < len(p.Text) && p.Text[p.i] != ',' {
+			return nil, nil, faults[p.item] // the parser has not reached the end of the member
+		}
+		p.err = nil
 	}
+	return list, faults, nil
 }
