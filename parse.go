@@ -204,7 +204,7 @@ func (p *parser) readMember() bool {
 	if !named {
 		return p.fail(start, "", ErrType)
 	}
-	return p.field.required&^m.seen|m.bad == 0 || p.judge(start)
+	return required&^m.seen|m.bad == 0 || p.judge(start)
 }
 
 // judge stores the first fault in the member at start. A missing parameter is a fault at start.
@@ -218,7 +218,7 @@ func (p *parser) judge(start int) bool {
 		bit := uint8(1) << d.param
 		off, err := m.offs[d.param], ErrRange
 		switch {
-		case p.field.required&^m.seen&bit != 0:
+		case required&^m.seen&bit != 0:
 			off, err = start, ErrMissing
 		case m.bad&bit == 0:
 			continue
