@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -25,8 +26,8 @@ func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
 	}
-	c := checker{resp: resp, h: resp.Header, clock: readClock(resp.Header, time.Time{})}
-	if parseNextLimits(c.h[limitKey]) != nil {
+	c := checker{resp: resp, clock: readClock(resp.Header, time.Time{})}
+	if parseNextLimits(c.resp.Header[limitKey]) != nil {
 		c.add(ruleNext, LimitField, -1)
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
 		return c.findings
@@ -43,7 +44,6 @@ func Check(resp *http.Response) []Finding {
 // A checker collects the findings of one response.
 type checker struct {
 	resp     *http.Response
-	h        http.Header
 	clock    text.Clock
 	fields   Fields
 	findings []Finding
@@ -56,7 +56,7 @@ func (c *checker) add(r rule, field string, item int, args ...any) {
 
 // checkField parses a field, checks each of its members, and returns them.
 func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) []T {
-	lines := c.h[field.key]
+	lines := c.resp.Header[field.key]
 	list, err := parseList[T](field, lines)
 	switch {
 	case err != nil:
@@ -70,8 +70,7 @@ func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) 
 	if twice := repeated[T, M](list); twice > 0 {
 		c.add(ruleTwice, field.name, twice)
 	}
-	p := parser{field: field, item: -1}
-	p.Text = strings.Join(lines, separator)
+	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	for p.next() {
 		c.member(field, p.item, &p.member)
 	}
@@ -251,18 +250,18 @@ func invites(l *Limit, p, shortest *Policy) bool {
 func (c *checker) response() {
 	status, storable, trailers := c.resp.StatusCode, c.storable(), HeaderOf(c.resp.Trailer)
 	refused := status == http.StatusTooManyRequests
-	if refused && storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
+	if refused && storable && len(c.resp.Header[policyKey])+len(c.resp.Header[limitKey]) > 0 {
 		c.add(ruleStored, "Cache-Control", -1)
 	}
 	limits := c.fields.Limits
-	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.h[retryAfterKey]) == 0 && !c.clock.Stored {
+	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[retryAfterKey]) == 0 && !c.clock.Stored {
 		c.add(ruleRefused, LimitField, 0)
 	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
 		if _, sent := trailers[field.key]; sent {
 			c.add(ruleTrailer, field.name, -1)
 		}
-		if len(c.h[field.key]) == 0 {
+		if len(c.resp.Header[field.key]) == 0 {
 			continue
 		}
 		if status/100 == 3 && status != http.StatusNotModified {
@@ -284,7 +283,7 @@ func (c *checker) storable() bool {
 		return false
 	}
 	explicit, fresh := false, false // a lifetime is given, and is not over
-	for _, line := range c.h["Cache-Control"] {
+	for _, line := range c.resp.Header["Cache-Control"] {
 		for directive := range strings.SplitSeq(strings.ToLower(line), ",") {
 			name, value, _ := strings.Cut(text.Trim(directive), "=")
 			switch name {
@@ -302,7 +301,7 @@ func (c *checker) storable() bool {
 	if explicit || fresh {
 		return fresh
 	}
-	for _, line := range c.h["Expires"] {
+	for _, line := range c.resp.Header["Expires"] {
 		if t, ok := text.ParseDate(text.Trim(line)); ok && !c.clock.Made().IsZero() && t.After(c.clock.Made()) {
 			return true
 		}
@@ -314,7 +313,7 @@ func (c *checker) storable() bool {
 // the wait of a limit with nothing remaining. A limit with something remaining may have a later
 // reset, as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
-	lines := c.h[retryAfterKey]
+	lines := c.resp.Header[retryAfterKey]
 	var asked *retryAfter // by the first line that can be read
 	standard := len(lines) < 2
 	for _, line := range lines {
@@ -353,7 +352,7 @@ func (c *checker) retryLate(asked int64) {
 		// Rounding may move the end by a second.
 		milli = milli || end > 0 && asked/1000 >= end-1 && asked/500 >= end && (asked-1)/1000 <= end
 	}
-	all := c.fields.Join(c.readOlder(withoutCurrent(c.h)))
+	all := c.fields.Join(c.readOlder(withoutCurrent(c.resp.Header)))
 	for i := range all.Limits {
 		compare(all.Limits[i].Reset.n)
 	}
@@ -376,7 +375,7 @@ func (c *checker) older() {
 	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return
 	}
-	h := withoutCurrent(c.h)
+	h := withoutCurrent(c.resp.Header)
 	old := c.readOlder(h)
 	fields, _ := older.Find(nil, h, nil)
 	for i := range old.Limits {

@@ -135,9 +135,6 @@ func (r rule) at(e FieldError, args ...any) Finding {
 	case differ && e.Field == LimitField:
 		id = ofLimit
 	}
-	message := r.message
-	if len(args) > 0 {
-		message = fmt.Sprintf(message, args...)
-	}
+	message := fmt.Sprintf(r.message, args...)
 	return Finding{Rule: id, Level: r.level, Field: e.Field, Line: e.Line, Offset: e.Offset, Item: e.Item, Message: message}
 }

@@ -62,7 +62,6 @@ var (
 			{key: windowKey, param: timeParam, kind: sf.Integer, least: minWindow, form: windowForm, formRule: "P16"}, // draft-11 Section 3.1.3
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "P17"},                    // draft-11 Section 3.1.4
 		},
-		required: 1 << amountParam,
 	}
 	limitField = &fieldDef{
 		name: LimitField, key: limitKey,
@@ -71,7 +70,6 @@ var (
 			{key: resetKey, param: timeParam, kind: sf.Integer, form: countForm, formRule: "L7"},       // draft-11 Section 4.1.2
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "L10"},     // draft-11 Section 4.1.3
 		},
-		required: 1 << amountParam,
 	}
 	// RateLimit in the next draft.
 	nextLimitField = &fieldDef{
@@ -81,7 +79,6 @@ var (
 			{key: nextResetKey, param: timeParam, kind: sf.Integer, form: countForm},
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm},
 		},
-		required: 1 << amountParam,
 	}
 )
 
@@ -142,6 +139,8 @@ const (
 	definedParams             // the number of slots
 
 	integerParams = keyParam // the number of slots for Integers, which come first
+
+	required = 1 << amountParam // the slots of the required parameters q and r, as bits
 )
 
 // A paramDef is the definition of a parameter in one field.
@@ -156,10 +155,9 @@ type paramDef struct {
 
 // A fieldDef is the definition of a field. A key can have another meaning in another field.
 type fieldDef struct {
-	name     string
-	key      string // in http.Header
-	params   []paramDef
-	required uint8 // the slots of the required parameters, as bits
+	name   string
+	key    string // in http.Header
+	params []paramDef
 }
 
 // find returns the definition of the parameter with a key, or nil if there is none. A nil

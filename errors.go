@@ -90,9 +90,7 @@ type several []error
 func joinErrors(errs ...error) error {
 	var all several
 	for _, err := range errs {
-		if more, ok := err.(several); ok {
-			all = append(all, more...)
-		} else if err != nil {
+		if err != nil {
 			all = append(all, err)
 		}
 	}
@@ -116,14 +114,11 @@ func (s several) Unwrap() []error { return s }
 
 // joinFaults joins errors. It keeps the first of successive ones in the same line and member.
 func joinFaults(faults []*FieldError) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	var errs several
+	var errs []error
 	for i, e := range faults {
 		if i == 0 || e.Field != faults[i-1].Field || e.Line != faults[i-1].Line || e.Item != faults[i-1].Item {
 			errs = append(errs, e)
 		}
 	}
-	return errs
+	return joinErrors(errs...)
 }

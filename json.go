@@ -172,14 +172,6 @@ type typedJSON struct {
 	Value any    `json:"value"`
 }
 
-// The types of a typedJSON.
-const (
-	tokenType   = "token"
-	binaryType  = "binary"        // a Byte Sequence, in base32
-	dateType    = "date"          // a Date, in seconds since the Unix epoch
-	displayType = "displaystring" // a Display String
-)
-
 // MarshalJSON returns p as an array of key and value. An Integer, a Decimal (always with a
 // point, such as 1.0), a String and a Boolean are JSON values. Other types are objects:
 // {"__type":"token","value":"x"}, "binary" (in base32), "date" (seconds since the Unix epoch) and
@@ -198,13 +190,13 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	case float64:
 		value = json.RawMessage(encoded)
 	case httpsfv.Token:
-		value = typedJSON{tokenType, string(v)}
+		value = typedJSON{"token", string(v)}
 	case []byte:
-		value = typedJSON{binaryType, base32.StdEncoding.EncodeToString(v)}
+		value = typedJSON{"binary", base32.StdEncoding.EncodeToString(v)}
 	case time.Time:
-		value = typedJSON{dateType, v.Unix()}
+		value = typedJSON{"date", v.Unix()}
 	case httpsfv.DisplayString:
-		value = typedJSON{displayType, string(v)}
+		value = typedJSON{"displaystring", string(v)}
 	}
 	return json.Marshal([...]any{p.Key, value})
 }
@@ -239,17 +231,17 @@ func unmarshalValue(b []byte) (v any) {
 	switch value := typed.Value.(type) {
 	case string:
 		switch typed.Type {
-		case tokenType:
+		case "token":
 			return httpsfv.Token(value)
-		case displayType:
+		case "displaystring":
 			return httpsfv.DisplayString(value)
-		case binaryType:
+		case "binary":
 			if b, err := base32.StdEncoding.DecodeString(value); err == nil {
 				return b
 			}
 		}
 	case float64:
-		if typed.Type == dateType && value == math.Trunc(value) && math.Abs(value) <= MaxInteger {
+		if typed.Type == "date" && value == math.Trunc(value) && math.Abs(value) <= MaxInteger {
 			return time.Unix(int64(value), 0).UTC()
 		}
 	}

@@ -135,11 +135,7 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 			}
 			v = item.Value(form)
 		}
-		if i := m.params.index(key); i >= 0 {
-			m.params[i].Value = v // the last value counts (RFC 9651 Section 4.2.3.2)
-		} else {
-			m.params = append(m.params, Param{key, v})
-		}
+		m.setParam(key, v)
 		return def == nil
 	}
 	switch def.param {
@@ -179,24 +175,20 @@ func nameItem(s string) (string, bool) {
 
 // parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with
 // a and without r. The result is nil if no member has it, or if the field is malformed.
-func parseNextLimits(lines []string) []Limit {
+func parseNextLimits(lines []string) (next []Limit) {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
 		return nil // nearly all other fields end here
 	}
 	limits, faults, err := parseEach[Limit](limitField, lines)
-	if err != nil {
+	moved, movedFaults, movedErr := parseEach[Limit](nextLimitField, lines)
+	if err != nil || movedErr != nil {
 		return nil
 	}
-	moved, movedFaults, err := parseEach[Limit](nextLimitField, lines)
-	if err != nil {
-		return nil
-	}
-	found := false
 	for i, fault := range faults {
 		switch {
 		case fault == nil:
 		case fault.Err == ErrMissing && movedFaults[i] == nil:
-			found = true
+			next = limits
 			limits[i] = moved[i]
 			limits[i].Params = slices.DeleteFunc(limits[i].Params, func(p Param) bool { // a Limit cannot contain these
 				return limitField.find(p.Key) != nil
@@ -205,10 +197,7 @@ func parseNextLimits(lines []string) []Limit {
 			return nil
 		}
 	}
-	if found {
-		return limits
-	}
-	return nil
+	return next
 }
 
 // parseNext joins limits in the form of the next draft with the policies that break no rule.
@@ -276,22 +265,18 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 // each member is checked separately. A member that breaks a rule is zero, and faults has its fault
 // at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
-	p := parser{field: field, item: -1, tokens: true}
-	p.Text = strings.Join(lines, separator)
-	for {
-		ok := p.next()
-		if !ok && p.err == nil {
-			return list, faults, nil
-		}
+	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1, tokens: true}
+	for p.next() || p.err != nil {
 		list, faults = append(list, *new(T)), append(faults, nil)
-		if !ok {
-			fault := p.fieldError(lines)
-			if p.err == ErrSyntax || p.i < len(p.Text) && p.Text[p.i] != ',' {
-				return nil, nil, fault // the parser has not reached the end of the member
-			}
-			faults[p.item], p.err = fault, nil
+		if p.err == nil {
+			p.member.store(&list[p.item])
 			continue
 		}
-		p.member.store(&list[p.item])
+		faults[p.item] = p.fieldError(lines)
+		if p.err == ErrSyntax || p.i < len(p.Text) && p.Text[p.i] != ',' {
+			return nil, nil, faults[p.item] // the parser has not reached the end of the member
+		}
+		p.err = nil
 	}
+	return list, faults, nil
 }

@@ -63,8 +63,7 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // parseList reads the lines of a field as one List. Its exported callers are not inlined,
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
-	p := parser{field: field, item: -1}
-	p.Text = strings.Join(lines, separator)
+	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	var list []T
 	for p.next() {
 		if list == nil {
@@ -91,7 +90,6 @@ const separator = ", " // between two joined lines, RFC 9651 Section 4.2
 
 // A member has the parts of the current member that were read so far.
 type member struct {
-	off    int // where the member starts
 	name   string
 	seen   uint8                  // the slots of the defined parameters that were read, as bits
 	bad    uint8                  // the slots of the parameters that break their definition, as bits
@@ -101,7 +99,8 @@ type member struct {
 	kinds  [definedParams]sf.Kind // the types of the values, by slot
 	unit   string
 	key    []byte
-	params Params // the parameters that the field does not define
+	params Params         // the parameters that the field does not define
+	index  map[string]int // the indices of params by key, see indexParam
 }
 
 // store sets to, a *Policy or a *Limit, to the member.
@@ -109,18 +108,9 @@ func (m *member) store(to any) {
 	time := Seconds{m.num[timeParam], m.seen&(1<<timeParam) != 0}
 	switch to := to.(type) {
 	case *Policy:
-		to.Name = m.name
-		to.Quota = m.num[amountParam]
-		to.Unit = Unit(m.unit)
-		to.Window = time
-		to.PartitionKey = m.key
-		to.Params = m.params
+		*to = Policy{m.name, m.num[amountParam], Unit(m.unit), time, m.key, m.params}
 	case *Limit:
-		to.Name = m.name
-		to.Remaining = m.num[amountParam]
-		to.Reset = time
-		to.PartitionKey = m.key
-		to.Params = m.params
+		*to = Limit{m.name, m.num[amountParam], time, m.key, m.params}
 	}
 }
 
@@ -134,8 +124,6 @@ type parser struct {
 	i          int // the offset after the current member
 	item       int // the index of the current member, -1 before the first
 	member     member
-
-	index map[string]int // the indices of extension parameters by key, see indexParam
 
 	// The fault, if err is not nil: the offset, the key of the parameter, and the cause.
 	err error
@@ -177,6 +165,7 @@ func (p *parser) next() bool {
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
 		m.num[timeParam] = 0
+		clear(m.index)
 	}
 	p.item++
 	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
@@ -191,7 +180,6 @@ func (p *parser) next() bool {
 //	sf-item = bare-item parameters
 func (p *parser) readMember() bool {
 	m, s, start := &p.member, p.Text, p.i
-	m.off = start
 	if start < len(s) && s[start] == '(' { // an Inner List, which is not allowed here
 		return p.fail(start, "", ErrType)
 	}
@@ -216,13 +204,13 @@ func (p *parser) readMember() bool {
 	if !named {
 		return p.fail(start, "", ErrType)
 	}
-	return p.field.required&^m.seen|m.bad == 0 || p.judge()
+	return required&^m.seen|m.bad == 0 || p.judge(start)
 }
 
-// judge stores the first fault in a member. A missing parameter is a fault at the start of the
-// member. judge is called after the whole member, because a later duplicate replaces an earlier
-// parameter (RFC 9651 Section 4.2.3.2).
-func (p *parser) judge() bool {
+// judge stores the first fault in the member at start. A missing parameter is a fault at start.
+// judge is called after the whole member, because a later duplicate replaces an earlier parameter
+// (RFC 9651 Section 4.2.3.2).
+func (p *parser) judge(start int) bool {
 	m := &p.member
 	p.off = len(p.Text)
 	for i := range p.field.params {
@@ -230,8 +218,8 @@ func (p *parser) judge() bool {
 		bit := uint8(1) << d.param
 		off, err := m.offs[d.param], ErrRange
 		switch {
-		case p.field.required&^m.seen&bit != 0:
-			off, err = m.off, ErrMissing
+		case required&^m.seen&bit != 0:
+			off, err = start, ErrMissing
 		case m.bad&bit == 0:
 			continue
 		case m.kinds[d.param] != d.kind:
@@ -258,7 +246,7 @@ func (p *parser) readParams(i int) bool {
 		}
 		key := s[off:i]
 		def := p.field.find(key)
-		if n >= maxParams && p.full(key, def, n) {
+		if n >= maxParams && m.full(key, def, n) {
 			return p.fail(off, "", ErrTooMany)
 		}
 		kind := sf.Other
@@ -273,7 +261,7 @@ func (p *parser) readParams(i int) bool {
 		if def != nil {
 			m.set(def, kind, off, &p.Scanner)
 		} else {
-			p.setParam(key, p.Value(kind))
+			m.setParam(key, p.Value(kind))
 		}
 	}
 	p.i = i
@@ -282,11 +270,10 @@ func (p *parser) readParams(i int) bool {
 
 // full reports whether a member has no room for a parameter after n written ones. def is the
 // definition of key, or nil. A repeated parameter takes no room.
-func (p *parser) full(key string, def *paramDef, n int) bool {
-	m := &p.member
+func (m *member) full(key string, def *paramDef, n int) bool {
 	known := def != nil && m.seen&(1<<def.param) != 0
 	if def == nil {
-		known = p.indexParam(key) >= 0
+		known = m.indexParam(key) >= 0
 	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
@@ -313,14 +300,8 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 
 // setParam adds an extension parameter. If the key is a duplicate, it replaces the earlier
 // value in place (RFC 9651 Section 4.2.3.2).
-func (p *parser) setParam(key string, value any) {
-	m := &p.member
-	if m.params == nil {
-		m.params = Params{{key, value}}
-		clear(p.index) // it was that of another member
-		return
-	}
-	if at := p.indexParam(key); at >= 0 {
+func (m *member) setParam(key string, value any) {
+	if at := m.indexParam(key); at >= 0 {
 		m.params[at].Value = value
 		return
 	}
@@ -329,18 +310,17 @@ func (p *parser) setParam(key string, value any) {
 
 // indexParam returns the index of the extension parameter with a key, or -1. If there are
 // many, it uses a map, because searches would take quadratic time.
-func (p *parser) indexParam(key string) int {
-	m := &p.member
+func (m *member) indexParam(key string) int {
 	if len(m.params) < manyParams {
 		return m.params.index(key)
 	}
-	if p.index == nil {
-		p.index = make(map[string]int, maxParams)
+	if m.index == nil {
+		m.index = make(map[string]int, maxParams)
 	}
-	for i := len(p.index); i < len(m.params); i++ {
-		p.index[m.params[i].Key] = i
+	for i := len(m.index); i < len(m.params); i++ {
+		m.index[m.params[i].Key] = i
 	}
-	if i, ok := p.index[key]; ok {
+	if i, ok := m.index[key]; ok {
 		return i
 	}
 	return -1

@@ -120,7 +120,14 @@ func (p *Problem) marshal(status int) ([]byte, error) {
 		case *[]string:
 			if *v != nil {
 				begin(m.name)
-				b = appendJSONStrings(b, *v)
+				b = append(b, '[')
+				for i, s := range *v {
+					if i > 0 {
+						b = append(b, ',')
+					}
+					b = appendJSONString(b, s)
+				}
+				b = append(b, ']')
 			}
 		}
 	}
@@ -160,17 +167,6 @@ func appendJSONString(b []byte, s string) []byte {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string does not fail
 	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
-}
-
-func appendJSONStrings(b []byte, list []string) []byte {
-	b = append(b, '[')
-	for i, s := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendJSONString(b, s)
-	}
-	return append(b, ']')
 }
 
 // UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal

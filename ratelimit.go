@@ -210,8 +210,7 @@ func (f Fields) explicit() Fields {
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		p := policies.policy(l)
-		wait := l.wait(p)
-		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, wait)
+		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, l.wait(p))
 	}
 	return f
 }
@@ -393,11 +392,11 @@ func leastOf(f *Fields) uint64 {
 
 // A tightness holds the numbers of a limit that Tightest compares.
 type tightness struct {
-	remaining   uint64 // Unknown is the largest
-	reset       int64  // an absent one is the shortest
-	rank        int    // 0 if the remaining fraction of the quota is known, 1 if only the number is, 2 if neither is
-	part, whole uint64 // the remaining fraction of the quota, if the rank is 0
-	index       int    // of the limit
+	remaining uint64 // Unknown is the largest
+	reset     int64  // an absent one is the shortest
+	rank      int    // 0 if the remaining fraction of the quota is known, 1 if only the number is, 2 if neither is
+	quota     uint64 // 0 if the rank is not 0
+	index     int    // of the limit
 }
 
 // leftOf returns the numbers of l, whose policy is p and whose index is i.
@@ -408,13 +407,13 @@ func leftOf(l *Limit, p *Policy, i int) tightness {
 	}
 	switch {
 	case l.exhausted(p): // the fraction is 0, whatever the quota is
-		of.remaining, of.whole = 0, 1
+		of.remaining, of.quota = 0, 1
 	case l.Remaining < 0:
 		of.rank = 2
 	case p.Quota < 0:
 		of.rank = 1
 	default:
-		of.part, of.whole = of.remaining, uint64(p.Quota)
+		of.quota = uint64(p.Quota)
 	}
 	return of
 }
@@ -427,8 +426,8 @@ func (l tightness) compare(m tightness) int {
 
 // compareParts is below 0 if l is tighter than m, a limit of another unit.
 func (l tightness) compareParts(m tightness) int {
-	hi1, lo1 := bits.Mul64(l.part, m.whole)
-	hi2, lo2 := bits.Mul64(m.part, l.whole)
+	hi1, lo1 := bits.Mul64(l.remaining, m.quota)
+	hi2, lo2 := bits.Mul64(m.remaining, l.quota)
 	return cmp.Or(cmp.Compare(l.rank, m.rank), cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2),
 		cmp.Compare(m.reset, l.reset), cmp.Compare(l.index, m.index))
 }

@@ -38,7 +38,7 @@ type Sequence struct {
 	added    int           // how many responses arrived, including lost ones
 	overlaps int           // positive if one of the latest responses overlapped with another
 	widest   int           // the most responses that overlapped with one response
-	silent   refused       // refusals without limits
+	silent   promise       // of the latest refusal without limits
 }
 
 // The bounds of what a Sequence remembers.
@@ -286,7 +286,8 @@ type run struct {
 	former   terms  // before the latest change
 	added    int    // Sequence.added at the latest response with this limit
 	hidden   bool   // some responses contained another limit in its place
-	refused
+	early    int    // refusals while something remained
+	promise
 }
 
 // terms are the properties of a policy that must not change.

@@ -9,12 +9,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
-// refused is what is remembered of the refusals by a limit, or of those without limits.
-type refused struct {
-	early int // refusals while something remained
-	promise
-}
-
 // A promise is what a refusal announces: requests are served after end. If end is zero, there is
 // no promise.
 type promise struct {
@@ -42,7 +36,7 @@ func (x *exchange) refusal() {
 
 // release forgets all promises.
 func (s *Sequence) release() {
-	s.silent.promise = promise{}
+	s.silent = promise{}
 	for _, r := range s.order {
 		r.promise = promise{}
 	}
@@ -100,11 +94,11 @@ func (x *exchange) before(r *run) int64 {
 	return int64(least/r.Cost()) - int64(x.others(r)) - int64(x.pending)
 }
 
-// refusing returns what is remembered of the limit that refuses.
-func (x *exchange) refusing() *refused {
+// refusing returns the latest promise of the limit that refuses.
+func (x *exchange) refusing() *promise {
 	for i := range x.joined {
 		if m := &x.joined[i]; m.run != nil && m.exhausted(m.policy) {
-			return &m.run.refused
+			return &m.run.promise
 		}
 	}
 	return &x.silent
@@ -114,8 +108,8 @@ func (x *exchange) refusing() *refused {
 // promise of this refusal. A limit of concurrent requests cannot know when a request ends.
 func (x *exchange) promised() {
 	r, concurrent := x.refusing(), func(p Policy) bool { return p.Unit == ConcurrentRequests }
-	owed := r.promise
-	r.promise = promise{}
+	owed := *r
+	*r = promise{}
 	if x.advice.Source == SourceNone || slices.ContainsFunc(x.advice.Fields.Policies, concurrent) {
 		return
 	}
@@ -131,7 +125,7 @@ func (x *exchange) promised() {
 		// have taken it. Three times in a row that is unlikely.
 		x.doubt(owed.broken >= 3 && x.pending == 0, rule.in(field, -1))
 	}
-	r.promise = promise{x.received.Add(x.advice.Asked), x.advice.Source, owed.broken}
+	*r = promise{x.received.Add(x.advice.Asked), x.advice.Source, owed.broken}
 }
 
 // retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. The

@@ -445,7 +445,7 @@ func readVectorValue(b []byte) any {
 		Type  string `json:"__type"`
 		Value int64
 	}
-	if json.Unmarshal(b, &date) == nil && date.Type == dateType {
+	if json.Unmarshal(b, &date) == nil && date.Type == "date" {
 		return time.Unix(date.Value, 0) // unmarshalValue refuses some late times
 	}
 	return unmarshalValue(b)
