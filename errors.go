@@ -90,7 +90,9 @@ type several []error
 func joinErrors(errs ...error) error {
 	var all several
 	for _, err := range errs {
-		if err != nil {
+		if more, ok := err.(several); ok {
+			all = append(all, more...)
+		} else if err != nil {
 			all = append(all, err)
 		}
 	}

@@ -248,7 +248,7 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]
 	for i := range list {
-		id := M(&list[i]).identity()
+		id := identify(M(&list[i]).nameAndKey())
 		at, again := index[id]
 		switch {
 		case !again:

@@ -255,12 +255,8 @@ func identify(name string, key []byte) identity {
 // identified is implemented by *Policy and *Limit.
 type identified[T any] interface {
 	*T
-	identity() identity
 	nameAndKey() (name string, key []byte)
 }
-
-func (p *Policy) identity() identity { return identify(p.nameAndKey()) }
-func (l *Limit) identity() identity  { return identify(l.nameAndKey()) }
 
 func (p *Policy) nameAndKey() (string, []byte) { return p.Name, p.PartitionKey }
 func (l *Limit) nameAndKey() (string, []byte)  { return l.Name, l.PartitionKey }
@@ -284,7 +280,7 @@ func newMatcher(policies []Policy) matcher {
 	m.first = make(map[identity]int, len(policies))
 	m.only = make(map[identity]int, len(policies))
 	for i := range policies {
-		id := policies[i].identity()
+		id := identify(policies[i].nameAndKey())
 		if _, again := m.first[id]; !again {
 			m.first[id] = i
 		}
@@ -302,7 +298,7 @@ func (m *matcher) policy(l *Limit) *Policy {
 	if m.first == nil {
 		return m.search(l)
 	}
-	i, ok := m.first[l.identity()]
+	i, ok := m.first[identify(l.nameAndKey())]
 	if !ok { // either the limit or its policy has a key
 		i, ok = m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]
 	}
@@ -462,7 +458,7 @@ func repeated[T any, M identified[T]](list []T) int {
 	}
 	seen := make(map[identity]bool, len(list))
 	for i := range list {
-		id := M(&list[i]).identity()
+		id := identify(M(&list[i]).nameAndKey())
 		if seen[id] {
 			return i
 		}

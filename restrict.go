@@ -72,7 +72,7 @@ func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int)
 	if len(own) >= manyPolicies {
 		index = make(map[identity]int, len(own))
 		for j := range own {
-			index[M(&own[j]).identity()] = j
+			index[identify(M(&own[j]).nameAndKey())] = j
 		}
 	}
 	joined := make([]bool, len(own))
@@ -98,7 +98,7 @@ func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int)
 // not nil, it has all members.
 func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 	if index != nil {
-		if i, ok := index[m.identity()]; ok {
+		if i, ok := index[identify(m.nameAndKey())]; ok {
 			return i
 		}
 		return -1
@@ -140,9 +140,8 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
 }
 
-// changed reports whether a client might go faster by out, because a limit of f belongs to
-// another policy there. That policy has another unit or window or a higher quota, or there
-// is none.
+// changed reports whether a client might go faster by out. A limit of f then belongs to no
+// policy there, or to one with another unit or window or a higher quota.
 func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
@@ -178,7 +177,7 @@ func (f Fields) without(g *Fields) Fields {
 	taken := make(map[string]bool, len(g.Limits))
 	for i := range g.Limits {
 		l := &g.Limits[i]
-		if p := policies.policy(l); p.Unit.countsRequests() && p.identity() != l.identity() {
+		if p := policies.policy(l); p.Unit.countsRequests() && identify(p.nameAndKey()) != identify(l.nameAndKey()) {
 			taken[nameID(l.Name)] = true
 		}
 	}

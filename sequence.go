@@ -308,7 +308,7 @@ type subject struct {
 
 // run returns what is remembered of a policy, or nil if there are too many policies.
 func (x *exchange) run(p *Policy) *run {
-	of := subject{identity: p.identity()}
+	of := subject{identity: identify(p.nameAndKey())}
 	if !x.isCurrent() {
 		of.terms = p.terms()
 	}

@@ -124,16 +124,24 @@ func (s *Scanner) readNumber(start int) (Kind, int) {
 		i++
 	}
 	first := i
-	i = text.Past(line, i, text.Digit)
+	var n int64 // overflows if there are too many digits, which is checked below
+	for ; i < len(line); i++ {
+		d := line[i] - '0'
+		if d > 9 {
+			break
+		}
+		n = n*10 + int64(d)
+	}
 	if i < len(line) && line[i] == '.' {
 		return s.delegate(start, text.Past(line, i+1, text.Digit))
 	}
 	if i == first || i-first > maxDigits {
 		return None, i
 	}
-	if s.Int = text.ParseDigits(line[first:i]); first > start {
-		s.Int = -s.Int
+	if first > start {
+		n = -n
 	}
+	s.Int = n
 	return Integer, i
 }
 
