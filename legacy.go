@@ -159,7 +159,7 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 		f.Dialect = r.Form
 	}
 	known := len(f.Policies)
-	f.Policies, f.Limits = slices.Grow(f.Policies, len(policies)), slices.Grow(f.Limits, len(limits))
+	f.Policies, f.Limits = withRoom(f.Policies, len(policies)), withRoom(f.Limits, len(limits))
 	for i := range policies {
 		f.Policies = append(f.Policies, policyOf(&policies[i]))
 	}

@@ -171,6 +171,14 @@ func (f Fields) Join(g Fields) Fields {
 	return f
 }
 
+// withRoom returns a list with room for n more members. slices.Grow may allocate twice.
+func withRoom[T any](list []T, n int) []T {
+	if n == 0 {
+		return list
+	}
+	return append(make([]T, 0, len(list)+n), list...)
+}
+
 // Writable returns f without the members that [Fields.Set] cannot write: limits whose
 // Remaining is [Unknown], and policies whose Quota is.
 func (f Fields) Writable() Fields {

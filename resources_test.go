@@ -666,14 +666,9 @@ func TestResourcesOtherPath(t *testing.T) {
 		core int // the requests to /core before the slow one is answered
 	}{{"slow", 2}, {"core", 1}} {
 		inBubble(t, tc.slow, func(t *testing.T) {
-			sent := 0
-			var mu sync.Mutex
+			var sent atomic.Int64
 			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-				mu.Lock()
-				sent++
-				first := sent == 1
-				mu.Unlock()
-				if first {
+				if sent.Add(1) == 1 {
 					time.Sleep(time.Minute)
 				}
 				time.Sleep(100 * time.Millisecond)
@@ -687,7 +682,7 @@ func TestResourcesOtherPath(t *testing.T) {
 			time.Sleep(time.Second)
 			all.Go(func() { require.NoError(t, get(t, rt, example+"core")) })
 			synctest.Wait()
-			require.Equal(t, 1+tc.core, sent, "one was left")
+			require.EqualValues(t, 1+tc.core, sent.Load(), "one was left")
 			all.Wait()
 		})
 	}

@@ -128,7 +128,8 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	open := pass.answered(&a, resourceOf(resp.Header), received, counts)
+	resource := cmp.Or(resp.Header.Get("X-Ratelimit-Resource"), resp.Header.Get("X-Ratelimit-Bucket"))
+	open := pass.answered(&a, resource, received, counts)
 	if open != nil || pass.redirected && resp.Body != nil {
 		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
 		if open != nil {
@@ -136,7 +137,8 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 		}
 		resp.Body = body
 	}
-	if t.Observe != nil && a.isInformed() {
+	informed := a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
+	if t.Observe != nil && informed {
 		t.Observe(req, a)
 	}
 	learnt = true
@@ -160,11 +162,6 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
-
-// isInformed reports whether the response has information about limits.
-func (a *Advice) isInformed() bool {
-	return a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
-}
 
 // entrantOf converts a request for the Gate, and appends its key to memory.
 func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
@@ -194,11 +191,6 @@ func firstSegment(path string) string {
 		path = path[:1+i]
 	}
 	return path[:min(len(path), maxKey)]
-}
-
-// resourceOf returns the name of what the limits of a response are for, "" if it has none.
-func resourceOf(h http.Header) string {
-	return cmp.Or(h.Get("X-Ratelimit-Resource"), h.Get("X-Ratelimit-Bucket"))
 }
 
 // waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
