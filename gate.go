@@ -268,7 +268,11 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 			answer, limits = divide(answer)
 		}
 	}
-	e.learn(&p.leg, a, &answer, received)
+	if limits.Refused && !answer.Refused { // by a limit of the resource
+		e.machine.Returned(&p.trip, now)
+	} else {
+		e.learn(&p.leg, a, &answer, received)
+	}
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
 		switch {

@@ -235,6 +235,7 @@ func (e *entry) take(x *entry) {
 		x.dequeue(w)
 		e.enqueue(w)
 	}
+	x.admit(time.Time{}) // stops the timer
 }
 
 // find returns what is known of a key or of a resource of a key, nil if it is not known. The

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -80,4 +81,31 @@ func TestWaiterMemory(t *testing.T) {
 	t.Logf("%.0f bytes of heap each", each)
 	require.Less(t, each, 1120.0)
 	require.Greater(t, each, 100.0)
+}
+
+// A key keeps no timer when nobody waits, because a timer would keep a displaced key in memory.
+func TestTimersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{}
+		wait := func(end func(cancel context.CancelFunc)) *entry {
+			p, err := g.Enter(t.Context(), "key")
+			require.NoError(t, err)
+			p.Answered(Advice{Refused: true, Wait: time.Minute, Asked: time.Minute, Source: SourceRetryAfter}, time.Time{})
+			e := g.keys["key"]
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _, _ = g.Enter(ctx, "key") }()
+			synctest.Wait()
+			require.False(t, e.until.IsZero())
+			end(cancel)
+			synctest.Wait()
+			require.True(t, e.until.IsZero())
+			time.Sleep(2 * time.Minute)
+			cancel()
+			g.Forget("key")
+			return e
+		}
+		wait(func(cancel context.CancelFunc) { cancel() })
+		wait(func(context.CancelFunc) { g.Forget("key") })
+		wait(func(context.CancelFunc) { time.Sleep(2 * time.Minute) })
+	})
 }

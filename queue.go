@@ -165,6 +165,9 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 		x.enqueue(w)
 		x.admit(now)
 	}
+	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
+		return nil, why
+	}
 	return w, why
 }
 
@@ -255,9 +258,14 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 	return v, !(ahead == 0 && v.Open || v.Hurries(w.deadline, ahead))
 }
 
-// admit lets through all waiters that may be sent, in their order.
+// admit lets through all waiters that may be sent, in their order. It stops the timer if none
+// waits, because the timer keeps the entry in memory.
 func (e *entry) admit(now time.Time) {
 	for e.queue.Len() > 0 && e.admitOne(now) {
+	}
+	if e.queue.Len() == 0 && !e.until.IsZero() {
+		e.timer.Stop()
+		e.until = time.Time{}
 	}
 }
 
@@ -304,7 +312,7 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 }
 
 // ringAt sets the timer of an entry. The timer belongs to no caller, so that a slow caller delays
-// no other. It may ring when no request waits.
+// no other.
 func (e *entry) ringAt(until, now time.Time) {
 	switch {
 	case until.Equal(e.until):

@@ -749,3 +749,32 @@ func TestResourcesForgetOne(t *testing.T) {
 		require.True(t, ok)
 	})
 }
+
+// A refusal by a resource counts for its key as no answer: it takes no time.
+func TestResourcesRefusalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{}
+		pass := func(path string) *Pass {
+			p, err := g.enter(t.Context(), []byte("k"), &entrant{path: path})
+			require.NoError(t, err)
+			return p
+		}
+		served, several := pass("x"), []*Pass{}
+		time.Sleep(200 * time.Millisecond)
+		left := Fields{Limits: []Limit{{Name: "a", Remaining: 9, Reset: SecondsOf(9)}}}
+		served.answered(&Advice{Fields: left}, "core", time.Time{}, false)
+		for range 8 {
+			several = append(several, pass("x"))
+		}
+		for _, p := range several {
+			spent := Fields{Limits: []Limit{{Name: "a", Reset: SecondsOf(1)}}}
+			p.answered(&Advice{Refused: true, Wait: time.Second, Source: SourceLimit, Fields: spent}, "core", time.Time{}, false)
+		}
+		pass("y").Answered(Advice{Refused: true, Wait: 300 * time.Millisecond, Source: SourceRetryAfter}, time.Time{})
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer cancel()
+		_, err := g.enter(ctx, []byte("k"), &entrant{path: "y"})
+		var late *WaitError
+		require.ErrorAs(t, err, &late, "100 ms are left, and answers take 200 ms")
+	})
+}

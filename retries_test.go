@@ -514,3 +514,17 @@ func TestTransportBodies(t *testing.T) {
 		require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
 	})
 }
+
+// A refusal without a body keeps none.
+func TestTransportRetriesNoBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: wire("Retry-After: 60"), Body: http.NoBody, Request: req}, nil
+		})}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		resp, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		require.NoError(t, err)
+		require.Equal(t, http.NoBody, resp.Body)
+	})
+}

@@ -286,7 +286,7 @@ const (
 // os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
-	if body == nil {
+	if body == nil || body == http.NoBody {
 		return
 	}
 	buffer, end := make([]byte, mostKept+1), make(chan any, 1)
