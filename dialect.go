@@ -43,10 +43,9 @@ type DialectField struct {
 	behind string // the key of windows if all policies follow a quota (drafts 00 to 03), or ""
 }
 
-// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them
-// in addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be
-// changed, and is safe for concurrent use. The zero Dialect has no fields. Use [NewDialect]
-// to make others.
+// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them in
+// addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be changed,
+// and is safe for concurrent use. The zero Dialect has no fields. Use [NewDialect] to make others.
 type Dialect struct {
 	name   string
 	usual  string         // the names of the fields for the usual roles, with their words in place of a #
@@ -145,9 +144,8 @@ func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
-// [LookupDialect] has more. They are pure data, so unused dialects are not in a program's
-// binary.
+// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions]. [LookupDialect] has
+// more. They are pure data, so unused dialects are not in a program's binary.
 var (
 	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
 	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
@@ -210,13 +208,12 @@ func LookupDialect(name string) (*Dialect, bool) {
 // of the first limit.
 //
 // On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps
-// ErrRange if a number is below 0 or above MaxInteger, or would be read as another number,
-// such as a reset of thirty years. It wraps ErrSyntax if a policy's name in the place of a *
-// is not a lower-case token, or if another policy's name is not printable ASCII. It wraps
-// ErrDuplicate for two limits of one name, for two Integer policies of one quota (draft-06
-// Section 3.2), and for a draft-07 field next to the current fields. It wraps ErrMissing if
-// draft-07 has no quota or no reset, or if no field can carry anything of f. A nil h is an
-// error too.
+// ErrRange if a number is below 0 or above MaxInteger, or would be read as another number, such as
+// a reset of thirty years. It wraps ErrSyntax if a policy's name in the place of a * is not a
+// lower-case token, or if another policy's name is not printable ASCII. It wraps ErrDuplicate for
+// two limits of one name, for two Integer policies of one quota (draft-06 Section 3.2), and for a
+// draft-07 field next to the current fields. It wraps ErrMissing if draft-07 has no quota or no
+// reset, or if no field can carry anything of f. A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -290,11 +287,10 @@ type writtenLimit struct {
 // form reads a number below it as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies. If names of fields contain a *,
-// it takes every limit, else the tightest limit. Without limits it takes the first policy.
-// A missing policy has the Quota Unknown. Readers assume that the only limit of a dialect
-// limits requests, and do not know its window. A limit with nothing remaining therefore
-// gets its wait as a Reset.
+// choose selects the limits to write, and their policies. If names of fields contain a *, it takes
+// every limit, else the tightest limit. Without limits it takes the first policy. A missing policy
+// has the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do
+// not know its window. A limit with nothing remaining therefore gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}

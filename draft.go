@@ -160,8 +160,8 @@ type fieldDef struct {
 	params []paramDef
 }
 
-// find returns the definition of the parameter with a key, or nil if there is none. A nil
-// f defines none.
+// find returns the definition of the parameter with a key, or nil if there is none. A nil f defines
+// none.
 func (f *fieldDef) find(key string) *paramDef {
 	if f == nil {
 		return nil

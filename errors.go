@@ -23,8 +23,8 @@ var (
 	ErrTooMany = errors.New("too many")
 )
 
-// A FieldError is a fault in a field, with its place. Its text never contains field content,
-// which may be a partition key.
+// A FieldError is a fault in a field, with its place. Its text never contains field content, which
+// may be a partition key.
 type FieldError struct {
 	Field  string // PolicyField, LimitField or an older field; "" for all older fields together
 	Line   int    // the index of the field line, from 0
@@ -34,8 +34,8 @@ type FieldError struct {
 	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
 }
 
-// Error returns the place, counted from 1, the cause, and the required form of a defined
-// parameter. It does not name extension parameters, whose keys may be secret.
+// Error returns the place, counted from 1, the cause, and the required form of a defined parameter.
+// It does not name extension parameters, whose keys may be secret.
 func (e *FieldError) Error() string {
 	part, form := e.part()
 	s := "ratelimit: " + e.place() + part + ": "

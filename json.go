@@ -201,8 +201,7 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	return json.Marshal([...]any{p.Key, value})
 }
 
-// UnmarshalJSON reads the form of [Param.MarshalJSON]. For any other b the error wraps
-// ErrSyntax.
+// UnmarshalJSON reads the form of [Param.MarshalJSON]. For any other b the error wraps ErrSyntax.
 func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param

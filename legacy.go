@@ -44,23 +44,21 @@ const (
 
 const defaultName = "default"
 
-// Packages older and text repeat some of these constants. This does not compile if they
-// differ.
+// Packages older and text repeat some of these constants. This does not compile if they differ.
 var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
-// ParseAny reads the limits that h announces in any form that servers are known to send.
-// These are the current fields, those of older drafts, X-RateLimit-*, and vendors' own.
-// docs/older.md has the rules.
+// ParseAny reads the limits that h announces in any form that servers are known to send. These are
+// the current fields, those of older drafts, X-RateLimit-*, and vendors' own. docs/older.md has the
+// rules.
 //
 // If RateLimit is well-formed, the result is that of [Parse] (docs/older.md has an exception),
 // and no other field for limits is read. Otherwise all other fields are read, together with a
 // well-formed RateLimit-Policy.
 //
-// Each field is judged on its own. The error joins one [*FieldError] for each malformed
-// field, with the name of the field as it was sent. The Fields next to an error may be used.
-// If more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024
-// policies, limits and list elements are read. Once its names are cached, a response without
-// limits costs no allocation.
+// Each field is judged on its own. The error joins one [*FieldError] for each malformed field, with
+// the name of the field as it was sent. The Fields next to an error may be used. If more than 1024
+// fields look like limits, none is read (ErrTooMany). At most 1024 policies, limits and list
+// elements are read. Once its names are cached, a response without limits costs no allocation.
 //
 // Absent numbers stay absent: Remaining and Quota are [Unknown], Reset is the zero [Seconds].
 // Fractions of what remains are rounded down, those of resets up. A reset in the past is 0. So is a

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60 (draft-11
-// Section 3.1). It is the quota that a server allots to a partition of its clients for each
-// window of time. A server SHOULD announce the same policies over a sequence of responses
-// (draft-11 Section 3). The zero Policy permits nothing.
+// A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60 (draft-11 Section
+// 3.1). It is the quota that a server allots to a partition of its clients for each window of time.
+// A server SHOULD announce the same policies over a sequence of responses (draft-11 Section 3). The
+// zero Policy permits nothing.
 type Policy struct {
 	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name
 	// reports on the policy, see [Fields.PolicyOf].
@@ -94,8 +94,8 @@ func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
-// Equal reports whether p and q are the same on the wire, including the order of Params. An
-// absent value is not equal to a default or empty one.
+// Equal reports whether p and q are the same on the wire, including the order of Params. An absent
+// value is not equal to a default or empty one.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)

@@ -22,9 +22,9 @@ import (
 // ProblemMediaType is the media type of a [Problem] (RFC 9457 Section 6.1).
 const ProblemMediaType = "application/problem+json"
 
-// A Problem is the body of a response to a failed request (RFC 9457). It is a handler that
-// sends itself, and an error that a client can find with [errors.As]. The type of the zero
-// Problem is about:blank.
+// A Problem is the body of a response to a failed request (RFC 9457). It is a handler that sends
+// itself, and an error that a client can find with [errors.As]. The type of the zero Problem is
+// about:blank.
 type Problem struct {
 	Type     string // the kind of problem, a URI reference such as [QuotaExceeded]; "" means about:blank
 	Title    string // a summary of the type for humans; "" is absent
@@ -89,10 +89,10 @@ func (p *Problem) members() [6]problemMember {
 	}
 }
 
-// MarshalJSON returns p as a JSON object: type, title, status, detail, instance,
-// violated-policies, then the Extensions sorted by name. Absent members are left out. Bytes
-// that are not UTF-8 become U+FFFD. The error wraps ErrDuplicate if an extension has the name of
-// another member, and ErrSyntax if it is not UTF-8, or not one JSON value.
+// MarshalJSON returns p as a JSON object: type, title, status, detail, instance, violated-policies,
+// then the Extensions sorted by name. Absent members are left out. Bytes that are not UTF-8 become
+// U+FFFD. The error wraps ErrDuplicate if an extension has the name of another member, and
+// ErrSyntax if it is not UTF-8, or not one JSON value.
 func (p Problem) MarshalJSON() ([]byte, error) { return p.marshal(p.Status) }
 
 // marshal returns p in JSON. status takes the place of a Status that is not 0.
@@ -169,10 +169,10 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }
 
-// UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal
-// names counts. A member of another type than RFC 9457 Section 3.1 has is ignored. Members
-// without a struct field become Extensions, with their text in b. If b is not a JSON object,
-// or is nested too deeply for package json, the error wraps ErrSyntax, and p is unchanged.
+// UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal names
+// counts. A member of another type than RFC 9457 Section 3.1 has is ignored. Members without a
+// struct field become Extensions, with their text in b. If b is not a JSON object, or is nested too
+// deeply for package json, the error wraps ErrSyntax, and p is unchanged.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -245,10 +245,10 @@ func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte
 
 const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
-// ReadProblem reads the problem document of a response with any status. It does not close
-// the body. If the media type is not [ProblemMediaType], the body is not read, and the
-// error wraps ErrType. Otherwise the error wraps ErrTooMany if the document is longer than
-// 1 MiB, ErrSyntax if it is not a JSON object, or the error from the body.
+// ReadProblem reads the problem document of a response with any status. It does not close the body.
+// If the media type is not [ProblemMediaType], the body is not read, and the error wraps ErrType.
+// Otherwise the error wraps ErrTooMany if the document is longer than 1 MiB, ErrSyntax if it is not
+// a JSON object, or the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errors.New("ratelimit: problem document: no response body")

@@ -10,8 +10,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// state returns the Wait of a request, or of the front of the queue, which nothing overtakes. It
-// changes nothing.
+// state returns the Wait of a request, or of the front of the queue, which nothing overtakes.
 func (e *entry) state(now time.Time, t *machine.Trip) Wait {
 	if e.queue.Len() > 0 {
 		t = &e.queue.front().pass.trip
@@ -36,8 +35,7 @@ type waiter struct {
 	decided  bool
 }
 
-// A queue has the requests that follow redirections in front of the others. Both wait in the order in
-// which they came.
+// A queue has the requests that follow redirections in front of the others, each in their order.
 type queue struct{ followers, others list.List }
 
 func (q *queue) Len() int { return q.followers.Len() + q.others.Len() }
@@ -311,8 +309,7 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 	}
 }
 
-// ringAt sets the timer of an entry. The timer belongs to no caller, so that a slow caller delays
-// no other.
+// ringAt sets the timer of an entry. It belongs to no caller: a slow one would delay the others.
 func (e *entry) ringAt(until, now time.Time) {
 	switch {
 	case until.Equal(e.until):

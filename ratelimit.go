@@ -114,11 +114,10 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read, and is not written. "" is none, "ratelimit" the
-	// current fields, "ratelimit-lenient" current fields that [Parse] refuses, and
-	// "ratelimit-next" the form of the draft that follows draft-11. Older forms are "draft-00"
-	// to "draft-07", "x-ratelimit" and others by family or vendor, or the name of one of
-	// [LegacyOptions].Dialects.
+	// Dialect names the form that was read, and is not written. "" is none, "ratelimit" the current
+	// fields, "ratelimit-lenient" current fields that [Parse] refuses, and "ratelimit-next" the
+	// form of the draft that follows draft-11. Older forms are "draft-00" to "draft-07",
+	// "x-ratelimit" and others by family or vendor, or the name of one of [LegacyOptions].Dialects.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
 	// [LegacyOptions.Reset]. It is not written.
@@ -163,8 +162,8 @@ func memberTexts[T fmt.Stringer](list []T) string {
 	return strings.Join(texts, separator)
 }
 
-// Join returns the policies and limits of f, followed by those of g, with the Dialect and
-// Guessed of f. It does not compare members with the same name; [Restrict] does.
+// Join returns the policies and limits of f, followed by those of g, with the Dialect and Guessed
+// of f. It does not compare members with the same name; [Restrict] does.
 func (f Fields) Join(g Fields) Fields {
 	f.Policies = slices.Concat(f.Policies, g.Policies)
 	f.Limits = slices.Concat(f.Limits, g.Limits)
@@ -188,9 +187,8 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
-// asCurrent converts f to what RateLimit and RateLimit-Policy can express, so that a client
-// waits as long and goes no faster. In a refusal, nothing remains of a limit that has only a
-// reset.
+// asCurrent converts f to what RateLimit and RateLimit-Policy can express, so that a client waits
+// as long and goes no faster. In a refusal, nothing remains of a limit that has only a reset.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
 	limits := make([]Limit, 0, len(f.Limits))
@@ -235,10 +233,10 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
-// first with the name and partition key of l. Some servers write the key in only one field.
-// If no policy matches and l has no key, it is the only policy with that name. If l has a
-// key, it is the only one with that name and no key. Names are compared byte by byte.
+// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the first
+// with the name and partition key of l. Some servers write the key in only one field. If no policy
+// matches and l has no key, it is the only policy with that name. If l has a key, it is the only
+// one with that name and no key. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	p := m.policy(&l)
@@ -248,8 +246,8 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	return *p, true
 }
 
-// An identity distinguishes the members of one field, because quotas are allocated per
-// partition key (draft-11 Section 3.1.4).
+// An identity distinguishes the members of one field, because quotas are allocated per partition
+// key (draft-11 Section 3.1.4).
 type identity struct {
 	name, key string
 	keyed     bool // the key is not absent
@@ -269,8 +267,8 @@ type identified[T any] interface {
 func (p *Policy) nameAndKey() (string, []byte) { return p.Name, p.PartitionKey }
 func (l *Limit) nameAndKey() (string, []byte)  { return l.Name, l.PartitionKey }
 
-// A matcher finds the policy of each limit. If there are many policies, it uses maps, so
-// that the time for many limits stays linear.
+// A matcher finds the policy of each limit. If there are many policies, it uses maps, so that the
+// time for many limits stays linear.
 type matcher struct {
 	policies []Policy
 	first    map[identity]int // the index of the first policy with that identity; nil if there are few
@@ -338,13 +336,13 @@ func (m *matcher) search(l *Limit) *Policy {
 // noPolicy stands for the policy of a limit that has none. It is never modified.
 var noPolicy = Policy{Quota: Unknown}
 
-// exhausted reports whether nothing remains of l, whose policy is p. A quota of 0 permits
-// nothing, whatever Remaining is.
+// exhausted reports whether nothing remains of l, whose policy is p. A quota of 0 permits nothing,
+// whatever Remaining is.
 func (l *Limit) exhausted(p *Policy) bool { return l.Remaining == 0 || p.Quota == 0 }
 
-// wait returns how long nothing remains of l, whose policy is p. It is 9 seconds for
-// "a";r=0;t=9, and the window of the policy for "a";r=0. It is absent if something remains,
-// or if there is neither a reset nor a window.
+// wait returns how long nothing remains of l, whose policy is p. It is 9 seconds for "a";r=0;t=9,
+// and the window of the policy for "a";r=0. It is absent if something remains, or if there is
+// neither a reset nor a window.
 func (l *Limit) wait(p *Policy) Seconds {
 	switch {
 	case !l.exhausted(p):
@@ -355,11 +353,11 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to reach first, and false if f has none.
-// In each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot
-// be compared, the smallest fraction of the quota decides. A limit without a known quota comes
-// after these, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between
-// equals the longer Reset decides (absent is shortest), then the order in f.
+// Tightest returns the limit that a client is likely to reach first, and false if f has none. In
+// each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot be
+// compared, the smallest fraction of the quota decides. A limit without a known quota comes after
+// these, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between equals
+// the longer Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
 	switch len(f.Limits) {
 	case 0:
@@ -458,8 +456,8 @@ func (f *Fields) unique() error {
 	return nil
 }
 
-// repeated returns the index of the first member of a list that has the identity of an
-// earlier one, or 0 if there is none.
+// repeated returns the index of the first member of a list that has the identity of an earlier one,
+// or 0 if there is none.
 func repeated[T any, M identified[T]](list []T) int {
 	if len(list) < 2 {
 		return 0
@@ -486,8 +484,8 @@ func (f *Fields) note(i int, precise time.Duration) {
 	f.exact[i] = precise
 }
 
-// precise returns the precise reset of a limit, 0 if there is none or if the Reset has been
-// changed since.
+// precise returns the precise reset of a limit, 0 if there is none or if the Reset has been changed
+// since.
 func (f *Fields) precise(i int) time.Duration {
 	if i < len(f.exact) && CeilSeconds(f.exact[i]) == f.Limits[i].Reset {
 		return f.exact[i]

@@ -5,16 +5,14 @@ import (
 	"slices"
 )
 
-// Restrict joins the limits of upstream with those of an intermediary (draft-11 Section
-// 7.2). The result is never more permissive than upstream. For an http.Header, use
-// [RestrictHeader].
+// Restrict joins the limits of upstream with those of an intermediary (draft-11 Section 7.2). The
+// result is never more permissive than upstream. For an http.Header, use [RestrictHeader].
 //
-// Of two policies with the same name and partition key the result has the lower Quota, and
-// the Window that is not absent. Of two such limits it has the lower Remaining and the
-// longer Reset; a known value replaces one that is Unknown or absent. If exactly one of them
-// has nothing remaining, its Reset is taken, so that clients wait no longer than either side
-// asks. Everything else is that of upstream. All other members are kept, those of upstream
-// first.
+// Of two policies with the same name and partition key the result has the lower Quota, and the
+// Window that is not absent. Of two such limits it has the lower Remaining and the longer Reset; a
+// known value replaces one that is Unknown or absent. If exactly one of them has nothing remaining,
+// its Reset is taken, so that clients wait no longer than either side asks. Everything else is that
+// of upstream. All other members are kept, those of upstream first.
 //
 // On error the result is upstream unchanged. The error is that of [Fields.Validate] for own,
 // or a [*FieldError]:
@@ -64,8 +62,8 @@ func restrict(upstream, own Fields) (Fields, error) {
 }
 
 // joinLists returns the members of upstream, each joined with the member of own of the same
-// identity. The other members of own follow. join gets a copy of the member of upstream,
-// and the index in own.
+// identity. The other members of own follow. join gets a copy of the member of upstream, and the
+// index in own.
 func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
 	out := withRoom(upstream, len(own))
 	var index map[identity]int // nil if own has few members
@@ -124,8 +122,8 @@ func difference(p, q *Policy) string {
 	return ""
 }
 
-// restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted, a
-// client that waits for the window of one must not wait less because the other has a Reset.
+// restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted, a client
+// that waits for the window of one must not wait less because the other has a Reset.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {

@@ -57,11 +57,10 @@ const (
 // sent. Zero means received. A nil resp is a response that was lost or is late: the server may
 // have counted its request.
 //
-// A limit in requests is checked if it has a policy with a quota, in current or older
-// fields. A response from a cache is not checked (draft-11 Section 7.3). Only responses
-// with a status below 400 count as served, because a server need not count failed
-// requests. A limit has at most one finding about its numbers, from the fourth response on, or
-// later if many requests overlap.
+// A limit in requests is checked if it has a policy with a quota, in current or older fields. A
+// response from a cache is not checked (draft-11 Section 7.3). Only responses with a status below
+// 400 count as served, because a server need not count failed requests. A limit has at most one
+// finding about its numbers, from the fourth response on, or later if many requests overlap.
 func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
 	if received.IsZero() {
 		received = time.Now()
@@ -392,9 +391,8 @@ func (x *exchange) limits() {
 	}
 }
 
-// limit compares a limit with what is remembered of it. A doubt is certain only if the requests
-// are known to use the limit: if one of several limits never falls, it may be for other
-// requests.
+// limit compares a limit with what is remembered of it. A doubt is certain only if the requests are
+// known to use the limit: if one of several limits never falls, it may be for other requests.
 func (x *exchange) limit(m *joined, item int) {
 	r := m.run
 	now := limiters.Response{

@@ -8,10 +8,10 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b,
-// with the parameters in the order q, qu, w, pk, Params. On error it returns b unchanged. The
-// error is a [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects,
-// or for the 1025th (ErrTooMany).
+// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b, with
+// the parameters in the order q, qu, w, pk, Params. On error it returns b unchanged. The error is a
+// [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects, or for the
+// 1025th (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
