@@ -113,7 +113,7 @@ type entry struct {
 	queue   queue
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
-	until   time.Time // when the timer rings; zero if it has rung
+	until   time.Time // when the timer rings; zero if it is not set
 
 	// Of a key:
 	place     *list.Element     // in Gate.used

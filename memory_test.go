@@ -87,7 +87,7 @@ func TestWaiterMemory(t *testing.T) {
 func TestTimersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{}
-		wait := func(end func(cancel context.CancelFunc)) *entry {
+		wait := func(end func(cancel context.CancelFunc)) {
 			p, err := g.Enter(t.Context(), "key")
 			require.NoError(t, err)
 			p.Answered(Advice{Refused: true, Wait: time.Minute, Asked: time.Minute, Source: SourceRetryAfter}, time.Time{})
@@ -102,7 +102,6 @@ func TestTimersEnd(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			cancel()
 			g.Forget("key")
-			return e
 		}
 		wait(func(cancel context.CancelFunc) { cancel() })
 		wait(func(context.CancelFunc) { g.Forget("key") })
