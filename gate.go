@@ -49,7 +49,7 @@ type Cost struct {
 //     probe is sent, until there is an answer. If a probe fails, another takes its place.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of
 //     date when they arrive. Requests are then spaced by window ÷ quota until a refusal.
-//   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as
+//   - After a refusal that asks for no wait, the key waits for up to 300 ms, and half as
 //     long again after each further refusal, up to 32 s. Half of each wait is random. The
 //     next such wait begins with half of the one that was enough. If a request is refused
 //     although no other is under way, requests are spaced from then on. They are further

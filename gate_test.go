@@ -387,7 +387,7 @@ func TestGateState(t *testing.T) {
 			enter(t, g, "a")
 		}},
 		{name: "retry-after", reason: "retry-after", from: 5 * time.Second, prepare: func(t *testing.T, g *Gate) { answered(t, g, "429; Retry-After: 5") }},
-		{name: "backoff", reason: "backoff", from: 50 * time.Millisecond, to: 100 * time.Millisecond, prepare: func(t *testing.T, g *Gate) { answered(t, g, "429") }},
+		{name: "backoff", reason: "backoff", from: 150 * time.Millisecond, to: 300 * time.Millisecond, prepare: func(t *testing.T, g *Gate) { answered(t, g, "429") }},
 		{name: "probe", reason: "probe", from: time.Second, under: 1, prepare: func(t *testing.T, g *Gate) {
 			answered(t, g, "a r=0;t=5")
 			enter(t, g, "a")

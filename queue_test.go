@@ -260,8 +260,8 @@ func TestAdvisorRefused(t *testing.T) {
 		for range 3 {
 			require.NoError(t, get(t, rt, example))
 		}
-		require.InDelta(t, 0.075, s.seen[1].Seconds(), 0.026, "as after a 429 that asks for no wait")
-		require.InDelta(t, 0.11, (s.seen[2] - s.seen[1]).Seconds(), 0.041)
+		require.InDelta(t, 0.225, s.seen[1].Seconds(), 0.076, "as after a 429 that asks for no wait")
+		require.InDelta(t, 0.34, (s.seen[2] - s.seen[1]).Seconds(), 0.12)
 		_, until := rt.gate().TryEnter("http://api.example")
 		require.Zero(t, until)
 		_, until = rt.gate().TryEnter("http://api.example")

@@ -8,7 +8,7 @@ import (
 
 // The upper bounds of waits after refusals that ask for none.
 const (
-	leastBackoff = 100 * time.Millisecond
+	leastBackoff = 300 * time.Millisecond
 	// mostBackoff is also how long a request waits for those under way if all of them hang.
 	mostBackoff = 32 * time.Second
 )
@@ -35,9 +35,9 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 
 // next returns the upper bound of the next wait. The first is half of the bound that was
 // enough the last time, and each further one is half as long again. If requests are spaced,
-// the interval replaces a tenth of a second as the least. If few requests were served
-// before the refusal, bounds grow by a tenth up to twice the interval, because some
-// limiters refuse most requests at any rate.
+// the interval replaces leastBackoff. If few requests were served before the latest refusals,
+// bounds grow by a tenth up to twice the interval, because some limiters refuse most requests
+// at any rate.
 func (b *backoff) next(x *rate) time.Duration {
 	interval := x.interval()
 	d := b.latest + b.latest/2
@@ -82,7 +82,7 @@ type rate struct {
 	served  int
 	refused int
 	run     int // served since the latest refusal
-	ran     int // served in succession before that
+	ran     int // served in succession before the latest refusals, on average
 }
 
 const (
@@ -165,7 +165,7 @@ func (x *rate) slow(now time.Time, alone bool) {
 	if x.run == 0 {
 		return
 	}
-	x.ran, x.run = x.run, 0
+	x.ran, x.run = (3*x.ran+x.run+2)/4, 0
 	served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
 	switch {
 	case x.most == 0 && alone:

@@ -115,6 +115,20 @@ func TestRateOfSeldomRequests(t *testing.T) {
 	require.InDelta(t, 14.3, x.interval().Seconds(), 0.1)
 }
 
+// Few requests served before one refusal do not show that a limiter refuses most requests at any
+// rate. A stick table of HAProxy refuses for as long as a client tries again at short intervals.
+func TestRateFewServedOnce(t *testing.T) {
+	x := rate{gap: firstGap}
+	now := x.play(epoch, 100*time.Millisecond, strings.Repeat("+", 60)+"-+++-")
+	b := backoff{}
+	require.Equal(t, x.interval(), b.next(&x))
+	require.Equal(t, x.interval()*3/2, b.next(&x), "the usual growth")
+	x.play(now, 100*time.Millisecond, "+-+-+-+-")
+	b = backoff{}
+	require.Equal(t, x.interval(), b.next(&x))
+	require.Equal(t, x.interval()*11/10, b.next(&x), "again and again")
+}
+
 // If a limiter refuses three of five requests at any rate, the rate does not fall below
 // the rate of those that were served.
 func TestRateOfRandomRefusals(t *testing.T) {
