@@ -33,11 +33,10 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
-// next returns the upper bound of the next wait. The first is half of the bound that was
-// enough the last time, and each further one is half as long again. If requests are spaced,
-// the interval replaces leastBackoff. If few requests were served before the latest refusals,
-// bounds grow by a tenth up to twice the interval, because some limiters refuse most requests
-// at any rate.
+// next returns the upper bound of the next wait. The first is half of the bound that was enough the
+// last time, and each further one is half as long again. If requests are spaced, the interval
+// replaces leastBackoff. If few requests were served before the latest refusals, bounds grow by a
+// tenth up to twice the interval, because some limiters refuse most requests at any rate.
 func (b *backoff) next(x *rate) time.Duration {
 	interval := x.interval()
 	d := b.latest + b.latest/2
@@ -90,11 +89,9 @@ const (
 	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
 	faster = 1.01
-	// regainTime is the time constant in seconds with which the rate also grows from
-	// request to request. Without this growth, the rate would fall for ever if a server
-	// refused a part of the requests at any rate. Few requests are served between two
-	// refusals then. With half of the time, the search's server 404 (17 requests per 197 s,
-	// all redirected) does not end.
+	// regainTime is the time constant in seconds with which the rate also grows from request to
+	// request. Without this growth, the rate would fall for ever if a server refused a part of the
+	// requests at any rate: few requests are served between two refusals then.
 	regainTime = 120
 	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
 	// used some of the time. It begins with at least leastStart times the rate of the latest
@@ -107,8 +104,7 @@ const (
 	// bestPart is the part of the best rate below which refusals do not lower the rate. If
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
-	// bestFades is how fast the best rate follows a lower one. With 1/16, a client needs 27 s in
-	// place of 19 for 100 jobs where others take 60 %.
+	// bestFades is how fast the best rate follows a lower one.
 	bestFades = 1.0 / 64
 	// rateUnused is how many times faster than requests come a rate is dropped.
 	rateUnused = 4

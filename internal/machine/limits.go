@@ -256,9 +256,8 @@ type flow struct {
 	agreed int           // answers in succession with the same flow by their resets
 	shown  float64       // units a second, as answers have shown
 	times  int           // how many answers have shown it
-	// The answer with which the next answer is compared: when its request was sent, what
-	// was left, and what all requests until then had taken. The time is zero if there is
-	// no such answer.
+	// The answer with which the next answer is compared: when its request was sent, what was left,
+	// and what all requests until then had taken. The time is zero if there is no such answer.
 	since       time.Time
 	left, taken float64
 }

@@ -58,7 +58,8 @@ type Machine struct {
 	bodies     int   // answers whose bodies have not ended
 	learnt     int64 // the last request when the limits were learnt
 	refused    int64 // the last request when a refusal was last counted
-	lastSilent bool  // the newest successful answer had no limits
+	anyServed  bool  // a request has been served
+	lastSilent bool  // the newest such answer had no limits
 	answered   bool  // there has been an answer
 	priced     bool  // a request with prices has been answered
 }
@@ -190,6 +191,10 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 	m.probing = m.probing && received.Before(m.until)
 	m.lastSilent = len(a.Stocks) == 0
+	if !m.anyServed && m.lastSilent && m.refused > 0 && m.pool.most == 0 { // only refusals say what is left
+		m.pool.shrink(firstTrips)
+	}
+	m.anyServed = true
 	if fresh {
 		m.backoff.recovered()
 		m.rate.recovered()
@@ -202,11 +207,15 @@ func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
 	if m.lastSilent || !a.Exhausted() {
+		together := m.UnderWay() + 1
+		if m.rate.run > 0 { // half of a thousand is too many if five were served
+			together = min(together, mostPerServed*m.rate.run)
+		}
 		m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
 		if m.rate.most > 0 {
 			m.pool.most = 0 // the number under way is not the reason
 		} else {
-			m.pool.shrink(m.UnderWay() + 1)
+			m.pool.shrink(together)
 		}
 	}
 	return m.backoff.wait(a.Wait, m.MaxWait, &m.rate)
@@ -229,8 +238,7 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	return true
 }
 
-// Idle reports whether nothing is lost with a machine that has not been used for
-// some time.
+// Idle reports whether nothing is lost with a machine that has not been used for some time.
 func (m *Machine) Idle(now time.Time) bool {
 	return now.Sub(m.last) > idleTime && m.Loss(now) == NothingLost
 }
@@ -319,9 +327,10 @@ func (m *Machine) Returned(t *Trip, now time.Time) {
 }
 
 const (
-	// slowRounds is how many rounds of answers pass before one more request is let under
-	// way.
+	// slowRounds is how many rounds of answers pass before one more request is let under way.
 	slowRounds = 6
+	// mostPerServed is how many requests count as under way for each that was served, at most.
+	mostPerServed = 8
 	// calmRounds is how many times more slowly a pool grows close to the number that was
 	// refused, since each refusal costs a wait.
 	calmRounds = 10
@@ -353,12 +362,10 @@ func (p *pool) room(share float64) int {
 // are one spell, after which as many go again within seconds. Only the first of them sets
 // the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
-	p.round = 0
-	if p.spell {
-		p.most = max(1, p.most/2)
-		return
+	if !p.spell {
+		p.spell, p.most, p.ceiling = true, together, together
 	}
-	p.spell, p.most, p.ceiling = true, max(1, together/2), together
+	p.most, p.round = max(1, p.most/2), 0
 }
 
 // regrow lets one more be under way after some rounds; a round is as many answers as may be

@@ -35,10 +35,9 @@ func (a *Answer) Exhausted() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
 }
 
-// spacing returns the time between two requests that use no more than the quotas of the limits
-// of requests, if their windows are over before answers arrive. To wait for each answer would
-// use only a part of a quota. It returns 0 if the answer refuses something, or if another limit
-// counts.
+// spacing returns the time between two requests that use no more than the quotas of the limits of
+// requests, if their windows are over before answers arrive. To wait for each answer would use only
+// a part of a quota. It returns 0 if the answer refuses something, or if another limit counts.
 func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 	if a.Refused || a.RetryAfter {
 		return 0
