@@ -167,8 +167,9 @@ func shutdown(p *Proxy, server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = server.Shutdown(ctx) // the error means that something has not ended in time
-	select {
-	case <-p.Ended():
-	case <-ctx.Done():
-	}
+	go func() {
+		p.underWay.Wait()
+		cancel()
+	}()
+	<-ctx.Done()
 }

@@ -53,7 +53,7 @@ type Proxy struct {
 
 	stopping context.Context // ends when the proxy does
 	stop     context.CancelCauseFunc
-	underWay sync.WaitGroup
+	underWay sync.WaitGroup // of requests, and of WebSockets, which net/http does not track
 }
 
 var (
@@ -113,17 +113,6 @@ func (p *Proxy) Stop() {
 		p.config.Talk.Printf("stopping while %s: the answer is 503", waiting(n))
 	}
 	p.stop(errStopping)
-}
-
-// Ended returns a channel that is closed when no request is under way. WebSockets count, which
-// net/http no longer tracks.
-func (p *Proxy) Ended() <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		p.underWay.Wait()
-		close(ended)
-	}()
-	return ended
 }
 
 // newBase returns a transport that passes bodies as they are, compressed or not.
@@ -344,31 +333,32 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if j.body.early() { // as in modify
 		w.Header().Set("Connection", "close")
 	}
+	problem, until := ratelimit.NewProblem(ratelimit.QuotaExceeded), j.until
 	var late *ratelimit.WaitError
 	switch {
 	case errors.Is(err, errStopping):
-		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, j.until)
+		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, until)
+		return
 	case errors.Is(err, errFull):
-		p.stats.update(j.key, tooLate)
-		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
 		problem.Detail = "The request was not sent, because as many requests wait as this proxy holds."
-		refuse(w, r, problem, j.until)
 	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &late):
-		p.stats.update(j.key, tooLate)
-		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
+		until = late.Until
 		if name := late.Advice.Limit.Name; name != "" {
 			problem.ViolatedPolicies = []string{name}
 		}
 		problem.Detail = "The request was not sent, because it would wait longer than this proxy holds it."
-		refuse(w, r, problem, late.Until)
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)
+		return
 	default:
 		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may contain credentials
 		http.Error(w, "this proxy got no answer from the server", http.StatusBadGateway)
+		return
 	}
+	p.stats.update(j.key, func(k *keyStats) { k.TooLate++ })
+	refuse(w, r, problem, until)
 }
 
 // refuse answers a request that was not sent. If it is unknown when its turn would come, the

@@ -68,7 +68,7 @@ func (p *runningProxy) end() {
 	p.proxy.Stop()
 	p.server.CloseClientConnections()
 	p.server.Close()
-	<-p.proxy.Ended()
+	p.proxy.underWay.Wait()
 }
 
 // The settings of some tests.

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"log"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -101,13 +102,8 @@ func (s *stats) of(key string) *keyStats {
 }
 
 func (s *stats) drop() {
-	oldest := ""
-	for key, k := range s.keys {
-		if o := s.keys[oldest]; o == nil || k.used < o.used {
-			oldest = key
-		}
-	}
-	delete(s.keys, oldest)
+	byUse := func(a, b string) int { return cmp.Compare(s.keys[a].used, s.keys[b].used) }
+	delete(s.keys, slices.MinFunc(slices.Collect(maps.Keys(s.keys)), byUse))
 }
 
 // update changes the statistics of a key.
@@ -126,9 +122,6 @@ func (s *stats) count(key string, anonymous bool) {
 		}
 	})
 }
-
-// tooLate counts a request that the proxy has refused.
-func tooLate(k *keyStats) { k.TooLate++ }
 
 // wait counts a request that begins to wait. The result is called when the wait ends.
 func (s *stats) wait(key string) (end func()) {
@@ -241,10 +234,7 @@ func (s *stats) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": s.snapshot(time.Now())})
 	})
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // the program contains the folder
-	}
+	files, _ := fs.Sub(page, "page") // the program contains the folder
 	mux.Handle("GET /", http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", pagePolicy)
