@@ -78,11 +78,8 @@ type headerFlag struct {
 	wrong  bool
 }
 
-// String returns "", the default.
-func (h *headerFlag) String() string { return "" }
-
-// Set adds a field.
-func (h *headerFlag) Set(field string) error {
+// add adds a field, for [flag.Func].
+func (h *headerFlag) add(field string) error {
 	name, value, ok := strings.Cut(field, ":")
 	if !ok || !text.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
 		h.wrong = true

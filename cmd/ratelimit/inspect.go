@@ -64,7 +64,7 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.BoolVar(&in.json, "json", false, "print JSON: one object for each input, or one with all hosts")
 	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
 	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
-	flags.Var(&in.header, "H", "send this header `field` to addresses")
+	flags.Func("H", "send this header `field` to addresses", in.header.add)
 	if status, done := parse(flags, inspectHelp, args, stdout, stderr); done {
 		return status
 	}
