@@ -30,16 +30,8 @@ func (v *view) inLog(t *track) step {
 	if v.kind == slidingLog && v.Received < t.end.low-1 { // before the oldest leaves
 		most = min(most, v.after(t, t.base))
 	}
-	least := v.Quota - v.cost*possible
-	deficit, short := v.short(t, least)
-	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	}
-	s := step{ok: true, gap: most - v.Remaining, deficit: deficit}
-	if v.Reset < 0 {
+	s := v.between(t, v.Quota-v.cost*possible, most)
+	if !s.ok || v.Reset < 0 {
 		return s
 	}
 	resets := span{0, v.window.high} // the resets that the log allows

@@ -177,15 +177,23 @@ func failed(of Number, early bool, most float64) step {
 	return step{fault: fault{number: of, early: early, most: most}}
 }
 
-// short reports whether more units are missing than lost responses explain, and returns the
-// new deficit. least is the lowest number that should remain.
-func (v *view) short(t *track, least float64) (deficit float64, short bool) {
-	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
-	if v.Overlaps { // the responses may still arrive
-		return t.deficit, v.Remaining < least-v.cost*float64(MaxLost+v.widest)
+// between returns a step if what remains is at most most, and no fewer units are missing to least
+// than lost responses explain.
+func (v *view) between(t *track, least, most float64) step {
+	if v.Remaining > most {
+		return failed(Remaining, true, most)
 	}
-	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
-	return deficit, deficit > v.cost*float64(MaxLost+v.widest)
+	s := step{ok: true, gap: most - v.Remaining, deficit: t.deficit}
+	missing := least - v.cost*float64(1+v.Pending+v.Others) - v.Remaining
+	short := missing
+	if !v.Overlaps { // otherwise the responses may still arrive
+		s.deficit = max(t.deficit-0.1*v.cost, 0) + max(missing, 0)
+		short = s.deficit
+	}
+	if short > v.cost*float64(MaxLost+v.widest) {
+		return failed(Remaining, false, least)
+	}
+	return s
 }
 
 // after subtracts this request from base, and the requests since whose responses had
@@ -222,11 +230,9 @@ func (v *view) inWindow(t *track) step {
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
 	if fits && v.Remaining <= most {
-		deficit, short := v.short(t, t.shown)
-		if short {
-			return failed(Remaining, false, t.shown)
-		}
-		return step{ok: true, gap: most - v.Remaining, wider: wider, deficit: deficit}
+		s := v.between(t, t.shown, most)
+		s.wider = wider
+		return s
 	}
 	over := v.Received >= t.end.low-1
 	wider = 0
@@ -295,17 +301,14 @@ func (v *view) inBucket(t *track) step {
 		}
 	}
 	least := math.Floor(min(t.base+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.asked
-	deficit, short := v.short(t, least)
+	s := v.between(t, least, most)
+	s.filled = filled
 	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	case v.Reset < 0:
+	case !s.ok, v.Reset < 0:
 	case v.Window > 0 && !v.full(), v.kind == bucketFull && !v.each.meets(v.eachUnit()):
 		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: most - v.Remaining, filled: filled, deficit: deficit}
+	return s
 }
 
 // full reports whether the reset fits a bucket with a known rate.
@@ -351,17 +354,12 @@ func (v *view) inWeighted(t *track) step {
 	if v.Window == 0 {
 		least = t.shown - 1
 	}
-	deficit, short := v.short(t, least)
-	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	}
-	s := step{ok: true, gap: most - v.Remaining, deficit: deficit, filled: filled}
+	s := v.between(t, least, most)
+	s.filled = filled
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
 	switch {
+	case !s.ok:
 	case fits:
 		s.wider = wider
 	case v.Received >= t.end.low-1 && v.follows(t, now):
