@@ -115,7 +115,7 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 // whether a new track explains the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
-	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
+XX
 		return false // servers that count apart take turns more often
 	}
 	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {

@@ -28,10 +28,7 @@ type Malformed struct {
 
 // malformed describes an error of parsing the response.
 func (p *response) malformed(e *ratelimit.FieldError) Malformed {
-	m := Malformed{Field: p.spelled(e.Field), Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, err: e}
-	spelled := *e
-	spelled.Field = m.Field
-	m.Error = spelled.Error()
+	m := Malformed{Field: e.Field, Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, Error: e.Error(), err: e}
 	if lines := p.Header.Values(e.Field); e.Line < len(lines) {
 		m.Value = Printable(lines[e.Line])
 	}
@@ -67,9 +64,7 @@ func (r *Report) Check() {
 	r.Findings = []Finding{}
 	r.found = ratelimit.Check(r.response.Response)
 	for _, f := range r.found {
-		out := FindingOf(f)
-		out.Field = r.response.spelled(f.Field)
-		r.Findings = append(r.Findings, out)
+		r.Findings = append(r.Findings, FindingOf(f))
 	}
 }
 
@@ -133,7 +128,7 @@ func (r *Report) Faults() []Fault {
 // faultAt returns a fault with its place. Without an offset the place is the member, or the first
 // line of the field.
 func (r *Report) faultAt(field string, line, offset, item int) Fault {
-	f := Fault{Place: place(r.response.spelled(field), item), Offset: -1}
+	f := Fault{Place: place(field, item), Offset: -1}
 	lines := r.response.Header.Values(field)
 	if offset < 0 {
 		line, offset = 0, 0

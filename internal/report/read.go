@@ -78,8 +78,6 @@ func each(from io.Reader, emit func(*response)) error {
 		return err
 	case start == '{':
 		return readHAR(r, final)
-	case start == '[':
-		return readHAR(io.MultiReader(strings.NewReader(`{"headers":`), r, strings.NewReader(`}`)), final)
 	}
 	return readLines(r, final)
 }
@@ -101,17 +99,16 @@ func firstByte(r *bufio.Reader) (byte, error) {
 // A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
-	names  map[string]string // as the text spells them, by key
-	lines  map[string][]int  // the numbers of the lines with the values, by key, from 1
-	host   string            // "" if it is unknown
-	unread int               // the number of lines that are not header fields
-	first  int               // the number of the first of these lines
-	empty  *string           // the value of the last field, if it has none yet
-	size   int               // bytes of names and values
+	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
+	host   string           // "" if it is unknown
+	unread int              // the number of lines that are not header fields
+	first  int              // the number of the first of these lines
+	empty  *string          // the value of the last field, if it has none yet
+	size   int              // bytes of names and values
 }
 
 func newResponse(status string) *response {
-	p := &response{Response: &http.Response{Header: http.Header{}}, names: map[string]string{}, lines: map[string][]int{}}
+	p := &response{Response: &http.Response{Header: http.Header{}}, lines: map[string][]int{}}
 	p.setStatus(status)
 	return p
 }
@@ -227,7 +224,6 @@ func (p *response) add(name, value string, number int) {
 		return // the response is refused
 	}
 	key := http.CanonicalHeaderKey(name)
-	p.names[key] = name
 	p.Header[key] = append(p.Header[key], value)
 	p.lines[key] = append(p.lines[key], number)
 	p.empty = nil

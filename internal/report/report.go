@@ -116,15 +116,6 @@ func (r *Report) Notes() []string {
 	return list
 }
 
-// spelled returns the name of a field as the response spells it. The current fields have the names
-// of the specification, which errors and findings use too.
-func (p *response) spelled(field string) string {
-	if name, ok := p.names[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
-		return Printable(name)
-	}
-	return field
-}
-
 // A Limit is a limit joined with its policy, or one of them alone. nil and "" are absent, except in
 // Name.
 type Limit struct {
