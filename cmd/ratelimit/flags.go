@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/httpfields/ratelimit/internal/report"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -21,24 +20,21 @@ func newFlags(verbName string) *flag.FlagSet {
 	return flags
 }
 
-// parse reads the flags of a verb. If it has printed the help or an error, it returns true and the
-// exit status.
-func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
+// parse reads the flags of a verb. It prints the help if it returns [flag.ErrHelp].
+func parse(flags *flag.FlagSet, about string, args []string, stdout io.Writer) error {
 	switch err := parseAnywhere(flags, args); {
 	case errors.Is(err, flag.ErrHelp):
+		var list strings.Builder
+		flags.SetOutput(&list)
+		if flags.PrintDefaults(); list.Len() > 0 {
+			about += "\nFlags:\n\n" + list.String()
+		}
 		fmt.Fprint(stdout, about)
-		flags.SetOutput(stdout)
-		heading := "\nFlags:\n\n"
-		flags.VisitAll(func(*flag.Flag) {
-			fmt.Fprint(stdout, heading)
-			heading = ""
-		})
-		flags.PrintDefaults()
-		return exitFine, true
+		return err
 	case err != nil:
-		return wrong(stderr, flags.Name(), err), true
+		return usageError{err}
 	}
-	return exitFine, false
+	return nil
 }
 
 // parseAnywhere parses flags before, between and after the other arguments, because package flag
@@ -56,19 +52,6 @@ func parseAnywhere(flags *flag.FlagSet, args []string) error {
 		}
 		others, args = append(others, rest[0]), rest[1:]
 	}
-}
-
-// failed prints why a verb failed.
-func failed(stderr io.Writer, verbName string, err error) int {
-	fmt.Fprintf(stderr, "ratelimit %s: %s\n", verbName, report.Printable(err.Error()))
-	return exitFailed
-}
-
-// wrong prints the fault of a command line, and how to get help.
-func wrong(stderr io.Writer, verbName string, err error) int {
-	name := strings.TrimSpace("ratelimit " + verbName)
-	fmt.Fprintf(stderr, "%s: %s\nFor help: %s -h\n", name, report.Printable(err.Error()), name)
-	return exitFailed
 }
 
 // A headerFlag is a flag for header fields that can be repeated: -H 'Name: value'. It keeps an error

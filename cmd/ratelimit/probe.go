@@ -66,17 +66,17 @@ type prober struct {
 	base        http.RoundTripper
 }
 
-func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
 	p := &prober{base: base}
 	flags := newFlags("probe")
 	p.flags(flags)
-	if status, done := parse(flags, probeHelp, args, stdout, stderr); done {
-		return status
+	if err := parse(flags, probeHelp, args, stdout); err != nil {
+		return 0, err
 	}
 	if err := p.check(flags.Args()); err != nil {
-		return wrong(stderr, "probe", err)
+		return 0, usageError{err}
 	}
 	base.MaxIdleConnsPerHost = p.concurrency
 	if !p.json {
@@ -87,17 +87,12 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	}
 	r, err := p.run(ctx)
 	if err != nil {
-		return failed(stderr, "probe", err)
+		return 0, err
 	}
 	if p.json {
-		err = report.WriteJSON(stdout, r)
-	} else {
-		err = r.writeText(stdout)
+		return r.status(), report.WriteJSON(stdout, r)
 	}
-	if err != nil {
-		return failed(stderr, "probe", err)
-	}
-	return r.status()
+	return r.status(), r.writeText(stdout)
 }
 
 func (p *prober) flags(flags *flag.FlagSet) {

@@ -17,16 +17,16 @@ Example:
   ratelimit version
 `
 
-func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	flags := newFlags("version")
-	if status, done := parse(flags, versionHelp, args, stdout, stderr); done {
-		return status
+	if err := parse(flags, versionHelp, args, stdout); err != nil {
+		return 0, err
 	}
 	if flags.NArg() > 0 {
-		return wrong(stderr, "version", errors.New("there are arguments: leave them out"))
+		return 0, usageError{errors.New("there are arguments: leave them out")}
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
 	}
-	return exitFine
+	return exitFine, nil
 }

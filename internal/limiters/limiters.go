@@ -79,7 +79,7 @@ const (
 // A Run is what is remembered of a limit. The zero Run has seen nothing.
 type Run struct {
 	terms     Terms
-	models    []model
+	models    []*model
 	events    []Response
 	responses int
 	since     int // responses since the models began
@@ -109,9 +109,9 @@ func (r *Run) Cost() float64 {
 // Least returns the least that remains on any counter of the models that are left. If no model
 // is left, it returns 0 and false.
 func (r *Run) Least() (least float64, ok bool) {
-	for i := range r.models {
-		for j := range r.models[i].tracks {
-			if shown := r.models[i].tracks[j].shown; !ok || shown < least {
+	for _, m := range r.models {
+		for i := range m.tracks {
+			if shown := m.tracks[i].shown; !ok || shown < least {
 				least, ok = shown, true
 			}
 		}
@@ -180,19 +180,15 @@ func (r *Run) restarted() bool {
 
 // step drops the models that do not explain the response, and reports whether one is left.
 func (r *Run) step(now Response) bool {
-	cost := r.Cost()
-	left := r.models[:0]
-	for i := range r.models {
-		m := r.models[i]
-		if m.add(&now, &r.terms, cost, maxTracks) {
-			left = append(left, m)
-			continue
+	r.models = slices.DeleteFunc(r.models, func(m *model) bool {
+		if m.add(&now, &r.terms, r.Cost(), maxTracks) {
+			return false
 		}
 		r.wrong = m.wrong
 		r.apart = r.apart || m.moves > 3
-	}
-	r.models = left
-	return len(left) > 0
+		return true
+	})
+	return len(r.models) > 0
 }
 
 // A Model is a kind of limiter that explains all responses.
@@ -204,8 +200,7 @@ type Model struct {
 // Models returns the models that are left, the model with the fewest counters first.
 func (r *Run) Models() []Model {
 	var list []Model
-	for i := range r.models {
-		m := &r.models[i]
+	for _, m := range r.models {
 		name := kindNames[m.kind]
 		if !slices.ContainsFunc(list, func(of Model) bool { return of.Name == name }) {
 			list = append(list, Model{name, len(m.tracks)})

@@ -22,7 +22,6 @@ type model struct {
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
 	slips   int     // responses that fitted no track, and were added to the latest one
-	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
 	widest  int     // the most responses that overlapped with one response
 	jitter  float64 // seconds that the server adds to resets at random, at most
@@ -38,10 +37,9 @@ type fault struct {
 	most   float64 // the highest or lowest number that could remain
 }
 
-func newModels() []model {
-	list := make([]model, kinds)
-	for k := range list {
-		list[k].kind, list[k].each = kind(k), span{0, math.Inf(1)}
+func newModels() (list []*model) {
+	for k := range kinds {
+		list = append(list, &model{kind: k, each: span{0, math.Inf(1)}})
 	}
 	return list
 }
@@ -72,7 +70,6 @@ type view struct {
 // add reports whether the model explains a response. If so, it remembers the response.
 func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.longest = max(m.longest, r.Reset)
-	m.seen++
 	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost}
@@ -115,9 +112,6 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 // whether a new track explains the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
-XX
-		return false // servers that count apart take turns more often
-	}
 	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}

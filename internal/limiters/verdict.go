@@ -114,7 +114,7 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 // explained reports whether a model with one counter explains the responses with other terms, or
 // with a change; nil is no change.
 func (r *Run) explained(terms Terms, change func(*Response)) bool {
-	return slices.ContainsFunc(newModels(), func(m model) bool {
+	return slices.ContainsFunc(newModels(), func(m *model) bool {
 		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
 		unexplained := func(e Response) bool {
 			if change != nil {
