@@ -31,10 +31,9 @@ type probeReport struct {
 	require  bool // a request must be refused
 	started  time.Time
 	sequence ratelimit.Sequence
-	names    []string            // of limits, in the order of their first response
-	failure  error               // the first one
-	found    []ratelimit.Finding // the source of Findings
-	widths   [mostColumns]int    // of the limits in a row
+	names    []string         // of limits, in the order of their first response
+	failure  error            // the first one
+	widths   [mostColumns]int // of the limits in a row
 }
 
 // A line is a request with its answer.
@@ -55,7 +54,9 @@ type line struct {
 // if the server is at fault.
 func (r *probeReport) add(resp *http.Response, err error, sent, received time.Time) line {
 	l := line{At: sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: sent, received: received}
-	r.found = append(r.found, r.sequence.Add(resp, sent, received)...)
+	for _, f := range r.sequence.Add(resp, sent, received) {
+		r.Findings = append(r.Findings, report.FindingOf(f))
+	}
 	if resp == nil {
 		if r.failure == nil {
 			r.failure = err
@@ -87,10 +88,7 @@ func (r *probeReport) add(resp *http.Response, err error, sent, received time.Ti
 
 // complete sets the conclusions from all answers. In JSON null would not be an array.
 func (r *probeReport) complete() {
-	r.Findings, r.NotSeen, r.Models = []report.Finding{}, r.notSeen(), []string{}
-	for _, f := range r.found {
-		r.Findings = append(r.Findings, report.FindingOf(f))
-	}
+	r.Findings, r.NotSeen, r.Models = append([]report.Finding{}, r.Findings...), r.notSeen(), []string{}
 	for _, model := range r.sequence.Models() {
 		r.Models = append(r.Models, report.Printable(model))
 	}
@@ -101,11 +99,10 @@ const exitInterrupted = 130
 
 // status returns the exit status of the run.
 func (r *probeReport) status() int {
-	faulty := func(f ratelimit.Finding) bool { return f.Level > ratelimit.LevelNote }
 	switch {
 	case r.Stopped == interrupted:
 		return exitInterrupted
-	case len(r.names) == 0, r.require && r.Refused == 0, slices.ContainsFunc(r.found, faulty):
+	case len(r.names) == 0, r.require && r.Refused == 0, slices.ContainsFunc(r.Findings, report.Finding.IsFault):
 		return exitDoubtful
 	}
 	return exitFine
@@ -174,11 +171,11 @@ func (r *probeReport) notSeen() []string {
 func (r *probeReport) writeText(w io.Writer) error {
 	var b bytes.Buffer
 	r.writeLimits(&b)
-	if len(r.found) == 0 && len(r.names) > 0 {
+	if len(r.Findings) == 0 && len(r.names) > 0 {
 		fmt.Fprintln(&b, "no findings")
 	}
-	for _, f := range r.found {
-		fmt.Fprintln(&b, f)
+	for _, f := range r.Findings {
+		fmt.Fprintln(&b, f.Source)
 	}
 	for _, rule := range r.NotSeen {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)

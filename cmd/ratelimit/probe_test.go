@@ -291,7 +291,7 @@ func TestProbeRate(t *testing.T) {
 				for i := 1; i < len(q.asked); i++ {
 					require.GreaterOrEqual(t, q.asked[i].Sub(q.asked[i-1]), 200*time.Millisecond)
 				}
-				require.Empty(t, r.found)
+				require.Empty(t, r.Findings)
 			})
 		})
 	}
@@ -320,7 +320,7 @@ func TestProbePastRefusal(t *testing.T) {
 				require.Equal(t, test.refused, r.Refused)
 				require.Equal(t, test.stopped, r.Stopped)
 				require.InDelta(t, test.took.Seconds(), r.took.Seconds(), 1)
-				require.Empty(t, r.found)
+				require.Empty(t, r.Findings)
 			})
 		})
 	}
@@ -376,8 +376,8 @@ func TestProbeLost(t *testing.T) {
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute, rows: &rows}
 		r, err := p.run(t.Context())
 		require.NoError(t, err)
-		for _, f := range r.found {
-			require.Equal(t, ratelimit.LevelNote, f.Level, "%v", f)
+		for _, f := range r.Findings {
+			require.False(t, f.IsFault(), "%v", f)
 		}
 		require.Contains(t, rows.String(), "   0.400s  lost\n")
 		require.Equal(t, "a request was refused", r.Stopped)
@@ -464,7 +464,7 @@ func TestProbeLongName(t *testing.T) {
 func TestProbeSilent(t *testing.T) {
 	q := &quota{quota: 100, window: time.Minute, silent: true}
 	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {
-		require.Empty(t, r.found)
+		require.Empty(t, r.Findings)
 		require.Len(t, r.notSeen(), 7)
 	})
 }

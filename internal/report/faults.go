@@ -57,20 +57,21 @@ type Finding struct {
 	Offset  *int   `json:"offset,omitzero"` // of the byte in the line, from 0
 	Item    *int   `json:"item,omitzero"`
 	Message string `json:"message"`
+
+	Source ratelimit.Finding `json:"-"`
 }
 
 // Check sets Findings, to an empty list if there are none.
 func (r *Report) Check() {
 	r.Findings = []Finding{}
-	r.found = ratelimit.Check(r.response.Response)
-	for _, f := range r.found {
+	for _, f := range ratelimit.Check(r.response.Response) {
 		r.Findings = append(r.Findings, FindingOf(f))
 	}
 }
 
 // FindingOf converts a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
 func FindingOf(f ratelimit.Finding) Finding {
-	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Offset: known(f.Offset), Item: known(f.Item), Message: f.Message}
+	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Offset: known(f.Offset), Item: known(f.Item), Message: f.Message, Source: f}
 	if f.Offset >= 0 {
 		out.Line = &f.Line
 	}
@@ -79,8 +80,11 @@ func FindingOf(f ratelimit.Finding) Finding {
 
 // Doubtful reports whether a field is malformed, or a finding is above a note.
 func (r *Report) Doubtful() bool {
-	return len(r.Malformed) > 0 || slices.ContainsFunc(r.found, func(f ratelimit.Finding) bool { return f.Level > ratelimit.LevelNote })
+	return len(r.Malformed) > 0 || slices.ContainsFunc(r.Findings, Finding.IsFault)
 }
+
+// IsFault reports whether a finding is more than a note.
+func (f Finding) IsFault() bool { return f.Source.Level > ratelimit.LevelNote }
 
 // LevelMalformed is the level of a malformed older field, for which the specification has no rule.
 const LevelMalformed = "malformed"
@@ -102,23 +106,25 @@ type Fault struct {
 // Faults returns all faults, the worst first.
 func (r *Report) Faults() []Fault {
 	var list []Fault
-	found := slices.Clone(r.found)
+	found := slices.Clone(r.Findings)
 	for _, m := range r.Malformed {
 		e := m.err
 		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
 		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(m.Error, "ratelimit: "), ": ")
 		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
 		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
-		same := func(g ratelimit.Finding) bool { return g.Field == e.Field && g.Line == e.Line && g.Offset == e.Offset }
+		same := func(g Finding) bool {
+			return g.Field == e.Field && g.Source.Line == e.Line && g.Source.Offset == e.Offset
+		}
 		if at := slices.IndexFunc(found, same); at >= 0 {
-			f.Level, f.Rule, f.Remedy = found[at].Level.String(), found[at].Rule, found[at].Message
+			f.Level, f.Rule, f.Remedy = found[at].Level, found[at].Rule, found[at].Message
 			found = slices.Delete(found, at, at+1)
 		}
 		list = append(list, f)
 	}
 	for _, g := range found {
-		f := r.faultAt(g.Field, g.Line, g.Offset, g.Item)
-		f.Level, f.Rule, f.Remedy, f.rank = g.Level.String(), g.Rule, g.Message, g.Level
+		f := r.faultAt(g.Field, g.Source.Line, g.Source.Offset, g.Source.Item)
+		f.Level, f.Rule, f.Remedy, f.rank = g.Level, g.Rule, g.Message, g.Source.Level
 		list = append(list, f)
 	}
 	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(b.rank, a.rank) })

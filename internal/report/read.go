@@ -60,7 +60,7 @@ func Read(source string, from io.Reader) (*Report, error) {
 // response in memory.
 func each(from io.Reader, emit func(*response)) error {
 	final := func(p *response) {
-		if !p.isInterim() {
+		if p != nil && !p.isInterim() {
 			emit(p)
 		}
 	}
@@ -71,30 +71,20 @@ func each(from io.Reader, emit func(*response)) error {
 	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = r.Discard(len(byteOrderMark))
 	}
-	switch start, err := firstByte(r); {
+	_, err := r.Peek(1)
+	start, _ := r.Peek(r.Buffered())
+	switch {
 	case err == io.EOF:
 		return ErrEmpty
 	case err != nil:
 		return err
-	case start == '{':
+	case bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")):
 		return readHAR(r, final)
 	}
 	return readLines(r, final)
 }
 
 const byteOrderMark = "\ufeff"
-
-// firstByte returns the first byte that is not white space, among those that are buffered.
-func firstByte(r *bufio.Reader) (byte, error) {
-	if _, err := r.Peek(1); err != nil {
-		return 0, err
-	}
-	start, _ := r.Peek(r.Buffered())
-	if start = bytes.TrimSpace(start); len(start) == 0 {
-		return 0, nil
-	}
-	return start[0], nil
-}
 
 // A response is an http.Response with its place in a text.
 type response struct {
@@ -134,15 +124,18 @@ func (p *response) isInterim() bool {
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
-// curl -v, the first status line and all lines of responses begin with "<".
+// curl -v, the first status line and all lines of responses begin with "<". If there is no
+// response, it calls emit with nil.
 func readLines(r *bufio.Reader, emit func(*response)) error {
 	var p *response
 	host, found, verbose, body := "", false, false, false
 	for number := 1; ; number++ {
 		line, err := readLine(r)
-		if err == io.EOF {
-			break
-		} else if err != nil {
+		switch {
+		case err == io.EOF:
+			emit(p)
+			return nil
+		case err != nil:
 			return err
 		}
 		if !found && strings.HasPrefix(line, "< HTTP/") {
@@ -163,9 +156,7 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 		}
 		switch status := statusLine.FindStringSubmatch(line); {
 		case status != nil:
-			if p != nil {
-				emit(p)
-			}
+			emit(p)
 			p, found, body = newResponse(status[1]), true, false
 			p.host = host
 		case body:
@@ -176,10 +167,6 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 			p.addLine(line, number)
 		}
 	}
-	if p != nil {
-		emit(p)
-	}
-	return nil
 }
 
 // readLine returns the next line without the white space around it. It leaves out the middle of a

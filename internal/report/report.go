@@ -31,8 +31,7 @@ type Report struct {
 	Arrived time.Time        `json:"-"` // the clock of the response
 
 	response   *response
-	found      []ratelimit.Finding // the source of Findings
-	number, of int                 // the number of the response in the text, and of all responses
+	number, of int // the number of the response in the text, and of all responses
 }
 
 // New reports on the status and the header of a response. It sets no Findings; call [Report.Check].
