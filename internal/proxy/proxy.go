@@ -68,6 +68,7 @@ func New(c Config) *Proxy {
 	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
 	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text(), base: newBase()}
 	p.memory.left.Store(c.BodyMemory)
+	p.buffers.pool.New = func() any { return new(buffer) }
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{p.base}
 	if c.Share != nil {
@@ -95,12 +96,7 @@ type buffers struct{ pool sync.Pool }
 
 type buffer [32 << 10]byte
 
-func (b *buffers) Get() []byte {
-	if one, ok := b.pool.Get().(*buffer); ok {
-		return one[:]
-	}
-	return new(buffer)[:]
-}
+func (b *buffers) Get() []byte { return b.pool.Get().(*buffer)[:] }
 
 func (b *buffers) Put(one []byte) { b.pool.Put((*buffer)(one)) }
 

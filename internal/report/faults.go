@@ -134,7 +134,10 @@ func (r *Report) Faults() []Fault {
 // faultAt returns a fault with its place. Without an offset the place is the member, or the first
 // line of the field.
 func (r *Report) faultAt(field string, line, offset, item int) Fault {
-	f := Fault{Place: place(field, item), Offset: -1}
+	f := Fault{Place: field, Offset: -1}
+	if item >= 0 {
+		f.Place = fmt.Sprintf("member %d of %s", item+1, field)
+	}
 	lines := r.response.Header.Values(field)
 	if offset < 0 {
 		line, offset = 0, 0
@@ -143,17 +146,12 @@ func (r *Report) faultAt(field string, line, offset, item int) Fault {
 		}
 	}
 	if line < len(lines) && offset <= len(lines[line]) {
-		f.Value, f.Offset, f.Line = Printable(lines[line]), offset, r.response.lineOf(field, line)
+		f.Value, f.Offset = Printable(lines[line]), offset
+		if numbers := r.response.lines[http.CanonicalHeaderKey(field)]; line < len(numbers) {
+			f.Line = numbers[line]
+		}
 	}
 	return f
-}
-
-// place returns a field with the number of the member.
-func place(field string, item int) string {
-	if item < 0 {
-		return field
-	}
-	return fmt.Sprintf("member %d of %s", item+1, field)
 }
 
 // memberAt returns the index of the line that contains a member of a list, and the offset of the
@@ -172,12 +170,4 @@ func memberAt(lines []string, item int) (line, offset int) {
 		}
 	}
 	return len(lines), 0
-}
-
-// lineOf returns the number of the line with a value of a field, or 0 if it is unknown.
-func (p *response) lineOf(key string, i int) int {
-	if numbers := p.lines[http.CanonicalHeaderKey(key)]; i < len(numbers) {
-		return numbers[i]
-	}
-	return 0
 }

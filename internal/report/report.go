@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -83,10 +84,7 @@ func (r *Report) Speaks() bool {
 
 // Heading returns the status and the form of the limits.
 func (r *Report) Heading() string {
-	status := r.Status
-	if status == "" {
-		status = "no status line"
-	}
+	status := cmp.Or(r.Status, "no status line")
 	if r.Dialect == "" {
 		return status
 	}
