@@ -52,10 +52,9 @@ type keyStats struct {
 	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used   uint64      // the turn of its last use
-	timer  *time.Timer // of the line about requests that wait; nil if none waits or the proxy is quiet
-	waited int         // requests that have begun to wait since none waited
-	talked bool        // a line was printed since then
+	used   uint64 // the turn of its last use
+	waited int    // requests that have begun to wait since none waited
+	over   func() // is called when none waits any more
 }
 
 // waitStats is a [ratelimit.Wait] of a key, or of one of its resources.
@@ -129,18 +128,18 @@ func (s *stats) wait(key string) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of(key)
+	if k.Waiting == 0 {
+		k.waited, k.over = 0, s.begun(key, k)
+	}
 	k.Waiting++
 	k.waited++
-	if k.Waiting == 1 {
-		s.begun(key, k)
-	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		k.Waiting--
 		k.Waited += time.Since(began).Seconds()
 		if k.Waiting == 0 {
-			s.over(k)
+			k.over()
 		}
 	}
 }
