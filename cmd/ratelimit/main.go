@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -151,4 +152,27 @@ Examples:
   ratelimit fuzz -- python3 parser.py
 `)
 	return b.String()
+}
+
+const versionHelp = `usage: ratelimit version
+
+Prints the version of this program, and how it was built.
+
+Example:
+
+  ratelimit version
+`
+
+func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
+	flags := newFlags("version")
+	if err := parse(flags, versionHelp, args, stdout); err != nil {
+		return 0, err
+	}
+	if flags.NArg() > 0 {
+		return 0, usageError{errors.New("there are arguments: leave them out")}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
+	}
+	return exitFine, nil
 }
