@@ -234,18 +234,15 @@ func (v *view) inWindow(t *track) step {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
 	fresh := v.Quota - v.cost*v.counts()
-	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+MaxLost+v.widest)
+	s := v.between(&track{}, v.Quota, fresh)
 	switch {
-	case !over && !fits:
+	case !over && !fits, s.ok && !v.begins(t, now):
 		return failed(Reset, false, 0)
-	case !over || v.Remaining > fresh:
+	case !over:
 		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, v.Quota)
-	case !v.begins(t, now):
-		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: fresh - v.Remaining, rolls: true, wider: wider}
+	s.rolls, s.wider = true, wider
+	return s
 }
 
 // agrees reports whether two resets end at the same time, and the jitter that this needs.
