@@ -217,7 +217,12 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header.Del(field)
 	}
 	j.key = p.key(r.Out)
-	p.stats.count(j.key, j.key == originOf(r.Out))
+	p.stats.update(j.key, func(k *keyStats) {
+		k.Requests++
+		if j.key == originOf(r.Out) {
+			k.Key = "anonymous"
+		}
+	})
 }
 
 // originOf is the key of a request without credentials.

@@ -692,11 +692,11 @@ func TestProxyStatsAreBounded(t *testing.T) {
 	s := newStats(&ratelimit.Gate{}, nil)
 	end := s.wait("first")
 	for i := range 3 * maxKeys {
-		s.count(strconv.Itoa(i), false)
+		s.of(strconv.Itoa(i))
 	}
 	require.Len(t, s.snapshot(time.Now()), maxKeys)
 	end() // the key was dropped
-	s.count("last", false)
+	s.of("last")
 	require.Len(t, s.keys, maxKeys)
 	require.Contains(t, s.keys, strconv.Itoa(3*maxKeys-1), "the latest are kept")
 

@@ -91,7 +91,8 @@ func (s *stats) of(key string) *keyStats {
 	k := s.keys[key]
 	if k == nil {
 		if len(s.keys) >= maxKeys {
-			s.drop()
+			byUse := func(a, b string) int { return cmp.Compare(s.keys[a].used, s.keys[b].used) }
+			delete(s.keys, slices.MinFunc(slices.Collect(maps.Keys(s.keys)), byUse))
 		}
 		k = &keyStats{Key: fmt.Sprintf("%016x", maphash.String(s.seed, key))}
 		s.keys[key] = k
@@ -100,26 +101,11 @@ func (s *stats) of(key string) *keyStats {
 	return k
 }
 
-func (s *stats) drop() {
-	byUse := func(a, b string) int { return cmp.Compare(s.keys[a].used, s.keys[b].used) }
-	delete(s.keys, slices.MinFunc(slices.Collect(maps.Keys(s.keys)), byUse))
-}
-
 // update changes the statistics of a key.
 func (s *stats) update(key string, change func(*keyStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s.of(key))
-}
-
-// count counts a request.
-func (s *stats) count(key string, anonymous bool) {
-	s.update(key, func(k *keyStats) {
-		k.Requests++
-		if anonymous {
-			k.Key = "anonymous"
-		}
-	})
 }
 
 // wait counts a request that begins to wait. The result is called when the wait ends.
