@@ -341,11 +341,7 @@ func (v *view) inWeighted(t *track) step {
 			possible += e.most
 		}
 	}
-	least := v.Quota - v.cost*possible - 1
-	if v.Window == 0 {
-		least = t.shown - 1
-	}
-	s := v.between(t, least, most)
+	s := v.between(t, v.Quota-v.cost*possible-1, most)
 	s.filled = filled
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
