@@ -16,9 +16,6 @@ func (v *view) inLog(t *track) step {
 	certain, possible := 0.0, 0.0              // requests in the log
 	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
 	for _, e := range t.entries {
-		if e.high+v.window.high < v.Sent {
-			continue
-		}
 		possible += e.most
 		oldest = min(oldest, e.low)
 		if e.least > 0 && e.low+v.window.low > v.Received && e.high <= v.Sent {
@@ -58,13 +55,17 @@ func (v *view) memory() float64 {
 	return v.window.high
 }
 
+// forget drops the requests that no longer count.
+func (v *view) forget(t *track) {
+	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
+}
+
 // enter adds the requests that a log or a sliding window counter has counted, or may have
 // counted.
 func (v *view) enter(t *track, s step) {
 	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
-	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
 	if len(t.entries) >= maxLog { // join entries in pairs
 		half := t.entries[:0]
 		for pair := range slices.Chunk(t.entries, 2) {

@@ -83,6 +83,7 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	best, gap := -1, math.Inf(1)
 	var move step
 	for i := range m.tracks {
+		v.forget(&m.tracks[i])
 		s := v.step(&m.tracks[i])
 		if s.ok && (s.gap < gap || s.gap == gap && i == m.last) {
 			best, gap, move = i, s.gap, s
@@ -326,20 +327,16 @@ func (v *view) eachUnit() span {
 // back no faster than the tokens of a bucket.
 func (v *view) inWeighted(t *track) step {
 	filled, most := v.refilled(t, v.Quota/v.window.low)
-	if begin := t.end.high - v.window.low; v.Received < t.end.low-1 {
-		inside := v.counts()
-		for _, e := range t.entries {
-			if e.low > begin+1 && e.high <= v.Sent {
-				inside += e.least
-			}
-		}
-		most = min(most, v.Quota-v.cost*inside)
-	}
-	possible := 0.0
+	begin := t.end.high - v.window.low
+	inside, possible := v.counts(), 0.0
 	for _, e := range t.entries {
-		if e.high+2*v.window.high >= v.Sent {
-			possible += e.most
+		possible += e.most
+		if e.low > begin+1 && e.high <= v.Sent {
+			inside += e.least
 		}
+	}
+	if v.Received < t.end.low-1 {
+		most = min(most, v.Quota-v.cost*inside)
 	}
 	s := v.between(t, v.Quota-v.cost*possible-1, most)
 	s.filled = filled
