@@ -66,7 +66,10 @@ var (
 // New returns a Proxy.
 func New(c Config) *Proxy {
 	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text(), base: newBase()}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text()}
+	p.base = http.DefaultTransport.(*http.Transport).Clone()
+	p.base.DisableCompression = true                          // bodies pass as they are
+	p.base.MaxIdleConns, p.base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
 	p.memory.left.Store(c.BodyMemory)
 	p.buffers.pool.New = func() any { return new(buffer) }
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
@@ -100,23 +103,12 @@ func (b *buffers) Get() []byte { return b.pool.Get().(*buffer)[:] }
 
 func (b *buffers) Put(one []byte) { b.pool.Put((*buffer)(one)) }
 
-// Admin returns the handler of the page, /metrics and /state.
-func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
-
 // Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() {
 	if n := p.held.Load(); n > 0 && p.config.Talk != nil {
 		p.config.Talk.Printf("stopping while %s: the answer is 503", waiting(n))
 	}
 	p.stop(errStopping)
-}
-
-// newBase returns a transport that passes bodies as they are, compressed or not.
-func newBase() *http.Transport {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DisableCompression = true
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
-	return base
 }
 
 // A job is the state of one request. The context of the forwarded request contains it.
@@ -178,13 +170,12 @@ type answer struct {
 	job   *job
 }
 
-// WriteHeader rewrites informational responses, which ModifyResponse does not see. It keeps
-// net/http from guessing a type that the server has not sent.
+// WriteHeader rewrites the header, also of informational responses, which ModifyResponse does not
+// see. It keeps net/http from guessing a type that the server has not sent.
 func (a *answer) WriteHeader(status int) {
 	h := a.Header()
-	if status < http.StatusOK {
-		a.proxy.redirect(a.job, h)
-	} else if h["Content-Type"] == nil {
+	a.proxy.redirect(a.job, h)
+	if status >= http.StatusOK && h["Content-Type"] == nil {
 		h["Content-Type"] = nil
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -311,7 +302,7 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	}
 }
 
-// modify changes a response before it is passed on. After an answer that comes before the end of the
+// modify checks a response before it is passed on. After an answer that comes before the end of the
 // request's body it closes the connection. Otherwise net/http would read the rest of the body as the
 // next request. After an upgrade the rest would be read as the new protocol, so the upgrade fails.
 func (p *Proxy) modify(resp *http.Response) error {
@@ -324,7 +315,6 @@ func (p *Proxy) modify(resp *http.Response) error {
 	case early:
 		resp.Header.Set("Connection", "close")
 	}
-	p.redirect(j, resp.Header)
 	return nil
 }
 

@@ -208,8 +208,9 @@ func (s *stats) waits(now time.Time) map[string][]waitStats {
 // rounded rounds seconds to milliseconds.
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// handler serves the statistics.
-func (s *stats) handler() http.Handler {
+// Admin returns the handler of the page, /metrics and /state.
+func (p *Proxy) Admin() http.Handler {
+	s := p.stats
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
