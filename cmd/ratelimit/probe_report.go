@@ -242,10 +242,7 @@ func (r *probeReport) row(l line) string {
 		status = "lost"
 	}
 	row := fmt.Sprintf("%8.3fs  %-4s", l.At, status)
-	for i, limit := range l.Limits {
-		if i == mostColumns {
-			break
-		}
+	for i, limit := range l.Limits[:min(len(l.Limits), mostColumns)] {
 		cell := fmt.Sprintf("%s %s r=%s t=%s", report.Quoted(limit.Name), bar(limit), report.Integer(limit.Remaining), report.Integer(limit.Reset))
 		r.widths[i] = max(r.widths[i], len(cell))
 		row += fmt.Sprintf("  %-*s", r.widths[i], cell)
