@@ -197,7 +197,7 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nNAME\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
 	for _, name := range r.names {
-		var left, until []int64
+		var remaining, resets []*int64
 		var quota, window *int64
 		form, responses := "", 0
 		for _, l := range r.Requests {
@@ -208,31 +208,32 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				responses++
 				form = l.Form
 				quota, window = cmp.Or(limit.Quota, quota), cmp.Or(limit.Window, window)
-				if limit.Remaining != nil {
-					left = append(left, *limit.Remaining)
-				}
-				if limit.Reset != nil {
-					until = append(until, *limit.Reset)
-				}
+				remaining, resets = append(remaining, limit.Remaining), append(resets, limit.Reset)
 			}
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", report.Quoted(name), report.FormName(form),
-			report.Integer(quota), report.Seconds(window), span(left, report.Integer), span(until, report.Seconds), responses)
+			report.Integer(quota), report.Seconds(window), span(remaining, report.Integer), span(resets, report.Seconds), responses)
 	}
 	table.Flush()
 	b.WriteByte('\n')
 }
 
-// span returns the highest and the lowest number, such as "3 to 0". The function formats a number.
-func span(numbers []int64, text func(*int64) string) string {
-	if len(numbers) == 0 {
-		return report.Absent
+// span returns the highest and the lowest number that is not nil, such as "3 to 0". The function
+// formats a number.
+func span(numbers []*int64, text func(*int64) string) string {
+	var low, high *int64
+	for _, n := range numbers {
+		if n != nil && (low == nil || *n < *low) {
+			low = n
+		}
+		if n != nil && (high == nil || *n > *high) {
+			high = n
+		}
 	}
-	low, high := slices.Min(numbers), slices.Max(numbers)
-	if low == high {
-		return text(&low)
+	if text(low) == text(high) {
+		return text(low)
 	}
-	return text(&high) + " to " + text(&low)
+	return text(high) + " to " + text(low)
 }
 
 // row returns a line as text.

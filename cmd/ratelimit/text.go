@@ -85,31 +85,21 @@ func writeFaults(w io.Writer, r *report.Report, p palette) {
 	if r.Findings != nil && len(r.Findings) == 0 && len(r.Malformed) == 0 {
 		fmt.Fprintln(w, p.paint(green, "no findings"))
 	}
+	colours := map[string]string{"should": yellow, "note": faint}
 	for _, f := range r.Faults() {
-		writeFault(w, f, p)
-	}
-}
-
-func writeFault(w io.Writer, f report.Fault, p palette) {
-	colour := red
-	switch f.Level {
-	case "should":
-		colour = yellow
-	case "note":
-		colour = faint
-	}
-	fault := "malformed"
-	if f.Rule != "" {
-		fault = fmt.Sprintf("%s (%s)", f.Rule, f.Level)
-	}
-	fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, fault), f.Place, cmp.Or(f.Cause, f.Remedy))
-	if f.Offset >= 0 {
-		const columns = 70
-		text, caret := report.Excerpt(f.Value, f.Offset, columns)
-		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
-	}
-	if f.Cause != "" && f.Remedy != "" {
-		fmt.Fprintf(w, "  %s\n", f.Remedy)
+		colour, fault := cmp.Or(colours[f.Level], red), f.Level
+		if f.Rule != "" {
+			fault = fmt.Sprintf("%s (%s)", f.Rule, f.Level)
+		}
+		fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, fault), f.Place, cmp.Or(f.Cause, f.Remedy))
+		if f.Offset >= 0 {
+			const columns = 70
+			text, caret := report.Excerpt(f.Value, f.Offset, columns)
+			fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
+		}
+		if f.Cause != "" && f.Remedy != "" {
+			fmt.Fprintf(w, "  %s\n", f.Remedy)
+		}
 	}
 }
 
