@@ -22,6 +22,7 @@ type model struct {
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
 	slips   int     // responses that fitted no track, and were added to the latest one
+	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
 	widest  int     // the most responses that overlapped with one response
 	jitter  float64 // seconds that the server adds to resets at random, at most
@@ -70,6 +71,7 @@ type view struct {
 // add reports whether the model explains a response. If so, it remembers the response.
 func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.longest = max(m.longest, r.Reset)
+	m.seen++
 	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost}
@@ -113,6 +115,9 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 // whether a new track explains the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
+	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
+		return false // servers that count apart take turns more often
+	}
 	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}
