@@ -79,6 +79,7 @@ func TestReadRefuses(t *testing.T) {
 		"a HAR of others": {`{"log":{"entries":[]}}`, errNoResponse.Error()},
 		"no number":       {`{"status":"x"}`, errNoHAR.Error()},
 		"no array":        {`{"headers":{}}`, errNoHAR.Error()},
+		"no object":       {`{"log":[]}`, errNoHAR.Error()},
 		"no entry":        {`{"log":{"entries":[5]}}`, errNoHAR.Error()},
 		"null":            {`{"log":{"entries":null}}`, errNoResponse.Error()},
 		"deep":            {strings.Repeat(`{"response":`, 20_000), errNoHAR.Error() + ": invalid character '{' exceeded max depth"},
