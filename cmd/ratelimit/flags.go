@@ -61,7 +61,7 @@ type headerFlag struct {
 	wrong  bool
 }
 
-// add adds a field, for [flag.Func].
+// add adds a field, for [flag.FlagSet.Func].
 func (h *headerFlag) add(field string) error {
 	name, value, ok := strings.Cut(field, ":")
 	if !ok || !text.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {

@@ -50,8 +50,8 @@ type line struct {
 	retryAfter            bool      // Retry-After asks to wait
 }
 
-// add adds a response, and returns its line. If the response is lost, resp is nil, and err is why,
-// if the server is at fault.
+// add adds a response, and returns its line. If the response was lost, resp is nil, and err is the
+// cause. It is nil if the end of the run cut the request off.
 func (r *probeReport) add(resp *http.Response, err error, sent, received time.Time) line {
 	l := line{At: sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: sent, received: received}
 	for _, f := range r.sequence.Add(resp, sent, received) {
@@ -218,8 +218,8 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	b.WriteByte('\n')
 }
 
-// span returns the highest and the lowest number that is not nil, such as "3 to 0". The function
-// formats a number.
+// span returns the highest and the lowest number that is not nil, such as "3 to 0". text formats a
+// number, or nil.
 func span(numbers []*int64, text func(*int64) string) string {
 	var low, high *int64
 	for _, n := range numbers {

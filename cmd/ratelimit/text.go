@@ -40,7 +40,7 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	fmt.Fprintln(table, "NAME\tPARTITION KEY\tREMAINING\tUNIT\tWINDOW\tRESET")
 	for _, l := range r.Limits {
 		reset := report.Seconds(l.Reset)
-		if l.Reset != nil && r.Guessed { // its unit
+		if l.Reset != nil && r.Guessed { // the unit
 			reset += "?"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s %s\t%s\t%s\t%s\n",

@@ -177,8 +177,8 @@ func failed(of Number, early bool, most float64) step {
 	return step{fault: fault{number: of, early: early, most: most}}
 }
 
-// between returns a step if what remains is at most most, and no fewer units are missing to least
-// than lost responses explain.
+// between returns a step if no more than most remains, and lost responses explain the units that are
+// missing to least.
 func (v *view) between(t *track, least, most float64) step {
 	if v.Remaining > most {
 		return failed(Remaining, true, most)

@@ -53,9 +53,9 @@ func (r *Run) rises() bool {
 	return up > 2
 }
 
-// diagnose returns the fault of a limiter that no model explains. It changes the numbers in one way
-// after the other, the likeliest first. The first change with which a model explains all responses
-// shows the fault. If there is none, it returns the fault of a model that was left last.
+// diagnose returns the fault of a limiter that no model explains. It tries changes of the numbers,
+// the likeliest first. The first change with which a model explains all responses shows the fault.
+// If there is no such change, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
 	certain := !r.apart
 	doubt := func(rule Rule, number Number, args ...any) Doubt { return Doubt{rule, certain, number, args} }

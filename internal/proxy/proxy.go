@@ -53,7 +53,7 @@ type Proxy struct {
 
 	stopping context.Context // ends when the proxy does
 	stop     context.CancelCauseFunc
-	underWay sync.WaitGroup // of requests, and of WebSockets, which net/http does not track
+	underWay sync.WaitGroup // requests, and WebSockets, which net/http does not track
 }
 
 var (
