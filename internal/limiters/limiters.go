@@ -68,7 +68,6 @@ const (
 	maxLog       = 64      // entries of a log or a sliding window counter
 	maxEvents    = 256     // responses that diagnose can run again
 	least        = 4       // responses before a verdict
-	maxLives     = 1       // restarts as another kind
 	settledFalls = 3       // falls of Remaining after which the cost of a request is known
 	settled      = 20      // responses after which a change of behavior may be a restart
 	shortest     = 0.25    // seconds of a window
@@ -82,8 +81,8 @@ type Run struct {
 	models    []*model
 	events    []Response
 	responses int
-	since     int // responses since the models began
-	lives     int // how often they began anew
+	since     int  // responses since the models began
+	again     bool // they began anew once
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
@@ -145,7 +144,7 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 		r.since++
 		return doubts
 	}
-	if r.since >= settled && r.lives < maxLives && r.restarted() {
+	if r.since >= settled && !r.again && r.restarted() {
 		return doubts
 	}
 	if r.responses < least {
@@ -166,15 +165,14 @@ func (r *Run) restarted() bool {
 	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
 		first--
 	}
-	before := *r
-	r.models, r.since, r.apart, r.lives = newModels(), 0, false, r.lives+1
-	for _, e := range r.events[first:] {
-		if !r.step(e) {
-			*r = before
-			return false
-		}
+	next := *r
+	next.models, next.since, next.apart, next.again = newModels(), 0, false, true
+	next.events = r.events[first:]
+	unexplained := func(e Response) bool { return !next.step(e) }
+	if slices.ContainsFunc(next.events, unexplained) {
+		return false
 	}
-	r.events = slices.Delete(r.events, 0, first)
+	*r = next
 	return true
 }
 
