@@ -58,28 +58,20 @@ func parseAnywhere(flags *flag.FlagSet, args []string) error {
 // for later, because the errors of package flag contain the argument, which may be a password.
 type headerFlag struct {
 	fields http.Header
-	wrong  bool
+	err    error // an argument was not a field
 }
 
 // add adds a field, for [flag.FlagSet.Func].
 func (h *headerFlag) add(field string) error {
 	name, value, ok := strings.Cut(field, ":")
 	if !ok || !text.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
-		h.wrong = true
+		h.err = errors.New("-H is not a header field: write 'Name: value'")
 		return nil
 	}
 	if h.fields == nil {
 		h.fields = make(http.Header)
 	}
 	h.fields.Add(name, strings.Trim(value, " \t"))
-	return nil
-}
-
-// err returns an error if an argument was not a field.
-func (h *headerFlag) err() error {
-	if h.wrong {
-		return errors.New("-H is not a header field: write 'Name: value'")
-	}
 	return nil
 }
 

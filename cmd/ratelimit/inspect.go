@@ -68,9 +68,9 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err := parse(flags, inspectHelp, args, stdout); err != nil {
 		return 0, err
 	}
-	switch err := in.header.err(); {
-	case err != nil:
-		return 0, usageError{err}
+	switch {
+	case in.header.err != nil:
+		return 0, usageError{in.header.err}
 	case in.lint && in.byHost:
 		return 0, usageError{errors.New("-lint and -by-host exclude each other: leave one out")}
 	}

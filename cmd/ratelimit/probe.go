@@ -111,8 +111,8 @@ func (p *prober) flags(flags *flag.FlagSet) {
 // check returns the fault of the command line.
 func (p *prober) check(args []string) error {
 	switch {
-	case p.header.err() != nil:
-		return p.header.err()
+	case p.header.err != nil:
+		return p.header.err
 	case len(args) == 0:
 		return errors.New("the address is missing: give that of a server")
 	case len(args) > 1:
