@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -91,13 +93,8 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 		password, _ := u.Password()
 		r.SetBasicAuth(u.Username(), password)
 	}
-	for name, values := range h.fields {
-		if name == "Host" { // net/http ignores it in the header
-			r.Host = values[len(values)-1]
-			continue
-		}
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, h.fields)
+	r.Host = cmp.Or(r.Header.Get("Host"), r.Host) // net/http ignores it in the header
 	return r, nil
 }
 
