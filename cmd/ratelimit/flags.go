@@ -1,16 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/httpfields/ratelimit/internal/report"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -21,24 +22,21 @@ func newFlags(verbName string) *flag.FlagSet {
 	return flags
 }
 
-// parse reads the flags of a verb. If it has printed the help or an error, it returns true and the
-// exit status.
-func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
+// parse reads the flags of a verb. It prints the help if it returns [flag.ErrHelp].
+func parse(flags *flag.FlagSet, about string, args []string, stdout io.Writer) error {
 	switch err := parseAnywhere(flags, args); {
 	case errors.Is(err, flag.ErrHelp):
+		var list strings.Builder
+		flags.SetOutput(&list)
+		if flags.PrintDefaults(); list.Len() > 0 {
+			about += "\nFlags:\n\n" + list.String()
+		}
 		fmt.Fprint(stdout, about)
-		flags.SetOutput(stdout)
-		heading := "\nFlags:\n\n"
-		flags.VisitAll(func(*flag.Flag) {
-			fmt.Fprint(stdout, heading)
-			heading = ""
-		})
-		flags.PrintDefaults()
-		return exitFine, true
+		return err
 	case err != nil:
-		return wrong(stderr, flags.Name(), err), true
+		return usageError{err}
 	}
-	return exitFine, false
+	return nil
 }
 
 // parseAnywhere parses flags before, between and after the other arguments, because package flag
@@ -58,48 +56,24 @@ func parseAnywhere(flags *flag.FlagSet, args []string) error {
 	}
 }
 
-// failed prints why a verb failed.
-func failed(stderr io.Writer, verbName string, err error) int {
-	fmt.Fprintf(stderr, "ratelimit %s: %s\n", verbName, report.Printable(err.Error()))
-	return exitFailed
-}
-
-// wrong prints the fault of a command line, and how to get help.
-func wrong(stderr io.Writer, verbName string, err error) int {
-	name := strings.TrimSpace("ratelimit " + verbName)
-	fmt.Fprintf(stderr, "%s: %s\nFor help: %s -h\n", name, report.Printable(err.Error()), name)
-	return exitFailed
-}
-
 // A headerFlag is a flag for header fields that can be repeated: -H 'Name: value'. It keeps an error
 // for later, because the errors of package flag contain the argument, which may be a password.
 type headerFlag struct {
 	fields http.Header
-	wrong  bool
+	err    error // an argument was not a field
 }
 
-// String returns "", the default.
-func (h *headerFlag) String() string { return "" }
-
-// Set adds a field.
-func (h *headerFlag) Set(field string) error {
+// add adds a field, for [flag.FlagSet.Func].
+func (h *headerFlag) add(field string) error {
 	name, value, ok := strings.Cut(field, ":")
 	if !ok || !text.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
-		h.wrong = true
+		h.err = errors.New("-H is not a header field: write 'Name: value'")
 		return nil
 	}
 	if h.fields == nil {
 		h.fields = make(http.Header)
 	}
 	h.fields.Add(name, strings.Trim(value, " \t"))
-	return nil
-}
-
-// err returns an error if an argument was not a field.
-func (h *headerFlag) err() error {
-	if h.wrong {
-		return errors.New("-H is not a header field: write 'Name: value'")
-	}
 	return nil
 }
 
@@ -119,13 +93,8 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 		password, _ := u.Password()
 		r.SetBasicAuth(u.Username(), password)
 	}
-	for name, values := range h.fields {
-		if name == "Host" { // net/http ignores it in the header
-			r.Host = values[len(values)-1]
-			continue
-		}
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, h.fields)
+	r.Host = cmp.Or(r.Header.Get("Host"), r.Host) // net/http ignores it in the header
 	return r, nil
 }
 

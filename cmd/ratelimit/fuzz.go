@@ -48,7 +48,7 @@ Examples:
   ratelimit fuzz -print -n 1000 >cases.jsonl
 `
 
-func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	var o fuzz.Options
 	flags := newFlags("fuzz")
 	flags.IntVar(&o.N, "n", 10_000, "send this many cases; 0 is as many as -time allows")
@@ -56,23 +56,16 @@ func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	flags.DurationVar(&o.Time, "time", 0, "stop after this time; 0 is never")
 	field := flags.String("field", "", "send cases of one field alone: policy or limit")
 	write := flags.Bool("print", false, "write the cases with the expected answers, and start no program")
-	if status, done := parse(flags, fuzzHelp, args, stdout, stderr); done {
-		return status
+	if err := parse(flags, fuzzHelp, args, stdout); err != nil {
+		return 0, err
 	}
 	if err := checkFuzz(&o, *field, *write, flags); err != nil {
-		return wrong(stderr, "fuzz", err)
+		return 0, usageError{err}
 	}
-	var err error
-	status := exitFine
 	if *write {
-		err = printCases(stdout, o)
-	} else {
-		status, err = fuzzProgram(ctx, o, flags.Args(), stdout, stderr)
+		return exitFine, printCases(stdout, o)
 	}
-	if err != nil {
-		return failed(stderr, "fuzz", err)
-	}
-	return status
+	return fuzzProgram(ctx, o, flags.Args(), stdout, stderr)
 }
 
 // checkFuzz completes the options, or returns what is wrong with the command line.

@@ -56,7 +56,7 @@ type inspection struct {
 	byHost bool
 }
 
-func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
 	in := &inspection{stdin: stdin, stderr: stderr, base: base}
@@ -64,15 +64,15 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.BoolVar(&in.json, "json", false, "print JSON: one object for each input, or one with all hosts")
 	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
 	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
-	flags.Var(&in.header, "H", "send this header `field` to addresses")
-	if status, done := parse(flags, inspectHelp, args, stdout, stderr); done {
-		return status
+	flags.Func("H", "send this header `field` to addresses", in.header.add)
+	if err := parse(flags, inspectHelp, args, stdout); err != nil {
+		return 0, err
 	}
-	switch err := in.header.err(); {
-	case err != nil:
-		return wrong(stderr, "inspect", err)
+	switch {
+	case in.header.err != nil:
+		return 0, usageError{in.header.err}
 	case in.lint && in.byHost:
-		return wrong(stderr, "inspect", errors.New("-lint and -by-host exclude each other: leave one out"))
+		return 0, usageError{errors.New("-lint and -by-host exclude each other: leave one out")}
 	}
 	inputs := flags.Args()
 	if len(inputs) == 0 {
@@ -86,7 +86,7 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	} else {
 		in.reports(ctx, inputs, stdout)
 	}
-	return in.status
+	return in.status, nil
 }
 
 // fails reports whether there is an error, and prints it.

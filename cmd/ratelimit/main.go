@@ -17,19 +17,24 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// A verb is a command of the program. The result of run is the exit status.
+// A verb is a command of the program. run returns the exit status, or an error to print.
 type verb struct {
 	name, about string
-	run         func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+	run         func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error)
 	// ends means that an interrupt ends ctx instead of the program, so that the verb can finish
 	// its work.
 	ends bool
@@ -81,9 +86,29 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 			defer stop()
 		}
-		return v.run(ctx, args[1:], stdin, stdout, stderr)
+		status, err := v.run(ctx, args[1:], stdin, stdout, stderr)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			return exitFine
+		case err != nil:
+			return failed(stderr, v.name, err)
+		}
+		return status
 	}
-	return wrong(stderr, "", unknown(args[0]))
+	return failed(stderr, "", unknown(args[0]))
+}
+
+// A usageError is the fault of a command line.
+type usageError struct{ error }
+
+// failed prints why a verb failed, and after a usageError how to get help.
+func failed(stderr io.Writer, verbName string, err error) int {
+	name := strings.TrimSpace("ratelimit " + verbName)
+	fmt.Fprintf(stderr, "%s: %s\n", name, report.Printable(err.Error()))
+	if _, ok := err.(usageError); ok {
+		fmt.Fprintf(stderr, "For help: %s -h\n", name)
+	}
+	return exitFailed
 }
 
 // unknown returns the error for a word that is no verb. It contains a similar verb, if there is one.
@@ -92,9 +117,9 @@ func unknown(word string) error {
 	short := word[:min(len(word), 10)]
 	v := slices.MinFunc(verbs, func(a, b verb) int { return cmp.Compare(changes(short, a.name), changes(short, b.name)) })
 	if changes(short, v.name) > similar {
-		return fmt.Errorf("unknown verb %q", word)
+		return usageError{fmt.Errorf("unknown verb %q", word)}
 	}
-	return fmt.Errorf("unknown verb %q: did you mean %s?", word, v.name)
+	return usageError{fmt.Errorf("unknown verb %q: did you mean %s?", word, v.name)}
 }
 
 // changes returns the number of letters to add, remove or replace to turn a word into another one.
@@ -127,4 +152,27 @@ Examples:
   ratelimit fuzz -- python3 parser.py
 `)
 	return b.String()
+}
+
+const versionHelp = `usage: ratelimit version
+
+Prints the version of this program, and how it was built.
+
+Example:
+
+  ratelimit version
+`
+
+func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
+	flags := newFlags("version")
+	if err := parse(flags, versionHelp, args, stdout); err != nil {
+		return 0, err
+	}
+	if flags.NArg() > 0 {
+		return 0, usageError{errors.New("there are arguments: leave them out")}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
+	}
+	return exitFine, nil
 }

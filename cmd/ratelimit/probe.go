@@ -6,12 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/report"
 )
 
 const probeHelp = `usage: ratelimit probe [flags] URL
@@ -66,17 +66,17 @@ type prober struct {
 	base        http.RoundTripper
 }
 
-func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
 	p := &prober{base: base}
 	flags := newFlags("probe")
 	p.flags(flags)
-	if status, done := parse(flags, probeHelp, args, stdout, stderr); done {
-		return status
+	if err := parse(flags, probeHelp, args, stdout); err != nil {
+		return 0, err
 	}
 	if err := p.check(flags.Args()); err != nil {
-		return wrong(stderr, "probe", err)
+		return 0, usageError{err}
 	}
 	base.MaxIdleConnsPerHost = p.concurrency
 	if !p.json {
@@ -87,23 +87,19 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	}
 	r, err := p.run(ctx)
 	if err != nil {
-		return failed(stderr, "probe", err)
+		return 0, err
 	}
-	output := r.writeText
 	if p.json {
-		output = r.writeJSON
+		return r.status(), report.WriteJSON(stdout, r)
 	}
-	if err := output(stdout); err != nil {
-		return failed(stderr, "probe", err)
-	}
-	return r.status()
+	return r.status(), r.writeText(stdout)
 }
 
 func (p *prober) flags(flags *flag.FlagSet) {
 	flags.IntVar(&p.requests, "n", 30, "send at most this many requests")
 	flags.Float64Var(&p.rate, "rate", 5, "send at most this many requests a second")
 	flags.IntVar(&p.concurrency, "c", 1, "send at most this many at the same time")
-	flags.Var(&p.header, "H", "send this header `field`; can be repeated")
+	flags.Func("H", "send this header `field`; can be repeated", p.header.add)
 	flags.StringVar(&p.method, "method", http.MethodGet, "the method of the requests")
 	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the run after this time")
 	flags.BoolVar(&p.shared, "shared", false, "other clients use the quota too")
@@ -115,8 +111,8 @@ func (p *prober) flags(flags *flag.FlagSet) {
 // check returns the fault of the command line.
 func (p *prober) check(args []string) error {
 	switch {
-	case p.header.err() != nil:
-		return p.header.err()
+	case p.header.err != nil:
+		return p.header.err
 	case len(args) == 0:
 		return errors.New("the address is missing: give that of a server")
 	case len(args) > 1:
@@ -153,45 +149,35 @@ func (p *prober) request(ctx context.Context) (*http.Request, error) {
 	return r, err
 }
 
-// An answer is the response to a request, or an error.
-type answer struct {
-	sent, received time.Time
-	resp           *http.Response // its status and header; nil after an error
-	advice         ratelimit.Advice
-	err            error
-}
-
 // A course is the state of a run.
 type course struct {
 	*prober
-	answers  chan answer   // in the order of arrival
-	ended    chan struct{} // one for each response whose body was read
-	sent     int
+	*probeReport
+	events   chan func() // what step calls when a response arrives, and when its body was read
 	underWay int
 	next     time.Time // the earliest time of the next request
 	end      time.Time // of the run
-	stopped  string    // why no more requests are sent, or ""
-	report   *probeReport
 }
 
 // run sends the requests. It returns an error if the server cannot be reached.
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
-	c := &course{prober: p, answers: make(chan answer), ended: make(chan struct{}), next: time.Now(), end: time.Now().Add(p.timeout)}
-	c.report = &probeReport{address: shown(p.address), require: p.require, started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
+	now := time.Now()
+	c := &course{prober: p, events: make(chan func()), next: now, end: now.Add(p.timeout)}
+	c.probeReport = &probeReport{URL: shown(p.address), require: p.require, started: now, sequence: ratelimit.Sequence{Alone: !p.shared}}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
-	for c.stopped == "" || c.underWay > 0 {
+	for c.Stopped == "" || c.underWay > 0 {
 		c.step(ctx)
 	}
-	c.report.stopped = c.stopped
 	if c.live != nil {
 		fmt.Fprint(c.live, clearLine)
 	}
 	switch {
-	case c.report.answered > 0 || c.stopped == interrupted:
-		return c.report, nil
-	case c.report.failure != nil:
-		return nil, fmt.Errorf("%s: %w", c.report.address, c.report.failure)
+	case c.Answered > 0 || c.Stopped == interrupted:
+		c.complete()
+		return c.probeReport, nil
+	case c.failure != nil:
+		return nil, fmt.Errorf("%s: %w", c.URL, c.failure)
 	}
 	return nil, fmt.Errorf("the server did not answer within %v: check the address, or raise -timeout", p.timeout)
 }
@@ -200,11 +186,11 @@ var errOver = errors.New("the time of -timeout is over")
 
 const interrupted = "it was interrupted"
 
-// step waits for the time of the next request, for an answer, or for the end.
+// step waits for the time of the next request, for an event, or for the end.
 func (c *course) step(ctx context.Context) {
 	var due <-chan time.Time
 	var over <-chan struct{}
-	if c.stopped == "" { // afterwards the requests under way end with ctx
+	if c.Stopped == "" { // afterwards the requests under way end with ctx
 		over = ctx.Done()
 		if c.underWay < c.concurrency {
 			due = time.After(time.Until(c.next))
@@ -212,20 +198,18 @@ func (c *course) step(ctx context.Context) {
 	}
 	select {
 	case <-over:
-		c.stopped = interrupted
+		c.Stopped = interrupted
 		if errors.Is(context.Cause(ctx), errOver) {
-			c.stopped = errOver.Error()
+			c.Stopped = errOver.Error()
 		}
-	case a := <-c.answers:
-		c.take(ctx, a)
-	case <-c.ended:
-		c.underWay--
+	case event := <-c.events:
+		event()
 	case <-due:
-		c.sent++
+		c.Sent++
 		c.underWay++
 		c.next = time.Now().Add(time.Duration(float64(time.Second) / c.rate))
-		if c.sent == c.requests {
-			c.stopped = "all requests are sent"
+		if c.Sent == c.requests {
+			c.Stopped = "all requests are sent"
 		}
 		go c.ask(ctx)
 	}
@@ -235,47 +219,44 @@ func (c *course) step(ctx context.Context) {
 // be used again.
 func (c *course) ask(ctx context.Context) {
 	const mostBody, mostTime = 1 << 20, time.Second
-	defer func() { c.ended <- struct{}{} }()
+	defer func() { c.events <- func() { c.underWay-- } }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := answer{sent: time.Now()}
+	var resp *http.Response
+	sent := time.Now()
 	r, err := c.request(ctx)
 	if err == nil {
-		a.resp, err = c.base.RoundTrip(r)
+		resp, err = c.base.RoundTrip(r)
 	}
-	a.received, a.err = time.Now(), err
-	if err != nil {
-		c.answers <- a
+	received := time.Now()
+	if ctx.Err() != nil {
+		err = nil // the end of the run cut it off
+	}
+	c.events <- func() { c.take(resp, err, sent, received) }
+	if resp == nil {
 		return
 	}
-	a.advice = ratelimit.Advisor{MaxWait: math.MaxInt64}.Advise(a.resp, a.received)
-	body := a.resp.Body
-	c.answers <- a
 	defer time.AfterFunc(mostTime, cancel).Stop()
-	_, _ = io.CopyN(io.Discard, body, mostBody)
-	_ = body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, mostBody)
+	_ = resp.Body.Close()
 }
 
 // take adds an answer to the report, and decides whether and when to go on.
-func (c *course) take(ctx context.Context, a answer) {
-	if a.err != nil && ctx.Err() != nil {
-		a.err = nil // the end of the run cut it off
-	}
-	if l := c.report.add(a); c.report.answered > 0 {
+func (c *course) take(resp *http.Response, err error, sent, received time.Time) {
+	l := c.add(resp, err, sent, received)
+	if c.Answered > 0 {
 		c.show(l)
 	}
 	switch {
-	case a.err != nil && c.report.answered == 0:
-		c.stopped = "the server cannot be reached"
-	case !a.advice.Refused || c.stopped != "":
+	case err != nil && c.Answered == 0:
+		c.Stopped = "the server cannot be reached"
+	case !l.Refused || c.Stopped != "":
 	case !c.pastRefusal:
-		c.stopped = "a request was refused"
-	case a.advice.Asked >= c.end.Sub(a.received):
-		c.stopped = "the requested wait ends after -timeout"
-	default:
-		if until := a.received.Add(a.advice.Asked); until.After(c.next) {
-			c.next = until
-		}
+		c.Stopped = "a request was refused"
+	case !l.until.Before(c.end):
+		c.Stopped = "the requested wait ends after -timeout"
+	case l.until.After(c.next):
+		c.next = l.until
 	}
 }
 
@@ -285,7 +266,7 @@ const clearLine = "\r\x1b[K"
 // show prints the row of an answer, and the progress below it. If rows are not printed, it adds the
 // row to the progress.
 func (c *course) show(l line) {
-	row := c.report.row(l)
+	row := c.row(l)
 	if c.live != nil {
 		fmt.Fprint(c.live, clearLine)
 	}
@@ -295,7 +276,7 @@ func (c *course) show(l line) {
 	}
 	if c.live != nil {
 		const columns = 79
-		progress := fmt.Sprintf("%d of %d sent, %d refused  %s", c.sent, c.requests, c.report.refused, row)
+		progress := fmt.Sprintf("%d of %d sent, %d refused  %s", c.Sent, c.requests, c.Refused, row)
 		fmt.Fprint(c.live, progress[:min(len(progress), columns)])
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,17 +18,21 @@ import (
 
 // A probeReport is the result of a run.
 type probeReport struct {
-	address  string
+	URL      string           `json:"url"`
+	Stopped  string           `json:"stopped"` // why no more requests are sent, or ""
+	Sent     int              `json:"sent"`
+	Answered int              `json:"answered"`
+	Refused  int              `json:"refused"`
+	Requests []line           `json:"requests"` // in the order of their answers
+	Findings []report.Finding `json:"findings"`
+	NotSeen  []string         `json:"not_seen"` // the rules that the run could not test
+	Models   []string         `json:"models"`   // the behaviour of each limit
+
 	require  bool // a request must be refused
 	started  time.Time
-	stopped  string
 	sequence ratelimit.Sequence
-	lines    []line
-	names    []string // of limits, in the order of their first response
-	answered int
-	refused  int
-	failure  error // the first one
-	findings []ratelimit.Finding
+	names    []string         // of limits, in the order of their first response
+	failure  error            // the first one
 	widths   [mostColumns]int // of the limits in a row
 }
 
@@ -44,38 +50,48 @@ type line struct {
 	retryAfter            bool      // Retry-After asks to wait
 }
 
-// add adds an answer, and returns its line.
-func (r *probeReport) add(a answer) line {
-	l := line{At: a.sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: a.sent, received: a.received}
-	if a.resp == nil {
+// add adds a response, and returns its line. If the response was lost, resp is nil, and err is the
+// cause. It is nil if the end of the run cut the request off.
+func (r *probeReport) add(resp *http.Response, err error, sent, received time.Time) line {
+	l := line{At: sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: sent, received: received}
+	for _, f := range r.sequence.Add(resp, sent, received) {
+		r.Findings = append(r.Findings, report.FindingOf(f))
+	}
+	if resp == nil {
 		if r.failure == nil {
-			r.failure = a.err
+			r.failure = err
 		}
-		r.sequence.Add(nil, a.sent, a.received)
-		r.lines = append(r.lines, l)
+		r.Requests = append(r.Requests, l)
 		return l
 	}
-	r.answered++
-	if a.advice.Refused {
-		r.refused++
+	a := ratelimit.Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
+	r.Answered++
+	if a.Refused {
+		r.Refused++
 	}
-	r.findings = append(r.findings, r.sequence.Add(a.resp, a.sent, a.received)...)
-	l.Status, l.Refused, l.Form = a.resp.StatusCode, a.advice.Refused, a.advice.Fields.Dialect
-	if l.Refused && a.advice.Source != ratelimit.SourceNone {
-		s := a.advice.Asked.Seconds()
-		l.Asked, l.until = &s, a.received.Add(a.advice.Asked)
-		l.retryAfter = a.advice.Source == ratelimit.SourceRetryAfter
+	l.Status, l.Refused, l.Form = resp.StatusCode, a.Refused, a.Fields.Dialect
+	if l.Refused && a.Source != ratelimit.SourceNone {
+		s := a.Asked.Seconds()
+		l.Asked, l.until = &s, received.Add(a.Asked)
+		l.retryAfter = a.Source == ratelimit.SourceRetryAfter
 	}
-	l.policies = len(a.advice.Fields.Policies) > 0
-	all := report.LimitsOf(a.advice.Fields) // policies without a limit are at the end
-	l.Limits = all[:len(a.advice.Fields.Limits)]
+	l.policies = len(a.Fields.Policies) > 0
+	l.Limits = report.LimitsOf(a.Fields)[:len(a.Fields.Limits)] // policies without a limit are at the end
 	for _, limit := range l.Limits {
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
 			r.names = append(r.names, limit.Name)
 		}
 	}
-	r.lines = append(r.lines, l)
+	r.Requests = append(r.Requests, l)
 	return l
+}
+
+// complete sets the conclusions from all answers. In JSON null would not be an array.
+func (r *probeReport) complete() {
+	r.Findings, r.NotSeen, r.Models = append([]report.Finding{}, r.Findings...), r.notSeen(), []string{}
+	for _, model := range r.sequence.Models() {
+		r.Models = append(r.Models, report.Printable(model))
+	}
 }
 
 // exitInterrupted is the exit status after an interrupt, which a shell uses too.
@@ -84,35 +100,21 @@ const exitInterrupted = 130
 // status returns the exit status of the run.
 func (r *probeReport) status() int {
 	switch {
-	case r.stopped == interrupted:
+	case r.Stopped == interrupted:
 		return exitInterrupted
-	case len(r.names) == 0, r.require && r.refused == 0:
+	case len(r.names) == 0, r.require && r.Refused == 0, slices.ContainsFunc(r.Findings, report.Finding.IsFault):
 		return exitDoubtful
-	}
-	for _, f := range r.findings {
-		if f.Level > ratelimit.LevelNote {
-			return exitDoubtful
-		}
 	}
 	return exitFine
 }
 
-// behaviour returns a sentence for each limit, such as `"a" behaves like a fixed window of 60 s`.
-func (r *probeReport) behaviour() []string {
-	list := []string{}
-	for _, model := range r.sequence.Models() {
-		list = append(list, report.Printable(model))
-	}
-	return list
-}
-
 // summary returns the last line of the report.
 func (r *probeReport) summary() string {
-	text := fmt.Sprintf("%s: %d sent, %d answered, %d refused; %s", r.address, len(r.lines), r.answered, r.refused, r.stopped)
+	text := fmt.Sprintf("%s: %d sent, %d answered, %d refused; %s", r.URL, r.Sent, r.Answered, r.Refused, r.Stopped)
 	if len(r.names) == 0 {
 		text += "; the server sends no rate limits"
 	}
-	if r.require && r.refused == 0 {
+	if r.require && r.Refused == 0 {
 		text += "; no request was refused"
 	}
 	return text
@@ -127,7 +129,7 @@ func (r *probeReport) notSeen() []string {
 	var first, until time.Time
 	var served, policies int
 	var counted, exhausted, waited, retryAfter bool
-	for _, l := range r.lines {
+	for _, l := range r.Requests {
 		if len(l.Limits) > 0 && first.IsZero() {
 			first = l.received
 		}
@@ -153,7 +155,7 @@ func (r *probeReport) notSeen() []string {
 		{served >= least, "the remaining quota falls with each request"},
 		{counted, "resets count down"},
 		{exhausted, "a request is refused when nothing remains"},
-		{r.refused > 0, "no request is refused while something remains"},
+		{r.Refused > 0, "no request is refused while something remains"},
 		{waited, "quota returns after the requested wait"},
 		{retryAfter, "Retry-After does not end before the reset"},
 		{policies > 1, "policies stay the same"},
@@ -165,39 +167,20 @@ func (r *probeReport) notSeen() []string {
 	return list
 }
 
-// writeJSON writes the report as one object.
-func (r *probeReport) writeJSON(w io.Writer) error {
-	findings := []report.Finding{}
-	for _, f := range r.findings {
-		findings = append(findings, report.FindingOf(f))
-	}
-	return report.WriteJSON(w, struct {
-		URL      string           `json:"url"`
-		Stopped  string           `json:"stopped"`
-		Sent     int              `json:"sent"`
-		Answered int              `json:"answered"`
-		Refused  int              `json:"refused"`
-		Requests []line           `json:"requests"`
-		Findings []report.Finding `json:"findings"`
-		NotSeen  []string         `json:"not_seen"`
-		Models   []string         `json:"models"` // the behaviour of each limit
-	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.notSeen(), r.behaviour()})
-}
-
 // writeText writes the report for people, without the rows.
 func (r *probeReport) writeText(w io.Writer) error {
 	var b bytes.Buffer
 	r.writeLimits(&b)
-	if len(r.findings) == 0 && len(r.names) > 0 {
+	if len(r.Findings) == 0 && len(r.names) > 0 {
 		fmt.Fprintln(&b, "no findings")
 	}
-	for _, f := range r.findings {
-		fmt.Fprintln(&b, f)
+	for _, f := range r.Findings {
+		fmt.Fprintln(&b, f.Source)
 	}
-	for _, rule := range r.notSeen() {
+	for _, rule := range r.NotSeen {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)
 	}
-	for _, model := range r.behaviour() {
+	for _, model := range r.Models {
 		fmt.Fprintln(&b, model)
 	}
 	fmt.Fprintln(&b, r.summary())
@@ -214,10 +197,10 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nNAME\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
 	for _, name := range r.names {
-		var left, until []int64
+		var remaining, resets []*int64
 		var quota, window *int64
 		form, responses := "", 0
-		for _, l := range r.lines {
+		for _, l := range r.Requests {
 			for _, limit := range l.Limits {
 				if limit.Name != name {
 					continue
@@ -225,31 +208,32 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				responses++
 				form = l.Form
 				quota, window = cmp.Or(limit.Quota, quota), cmp.Or(limit.Window, window)
-				if limit.Remaining != nil {
-					left = append(left, *limit.Remaining)
-				}
-				if limit.Reset != nil {
-					until = append(until, *limit.Reset)
-				}
+				remaining, resets = append(remaining, limit.Remaining), append(resets, limit.Reset)
 			}
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", report.Quoted(name), report.FormName(form),
-			report.Integer(quota), report.Seconds(window), span(left, report.Integer), span(until, report.Seconds), responses)
+			report.Integer(quota), report.Seconds(window), span(remaining, report.Integer), span(resets, report.Seconds), responses)
 	}
 	table.Flush()
 	b.WriteByte('\n')
 }
 
-// span returns the highest and the lowest number, such as "3 to 0". The function formats a number.
-func span(numbers []int64, text func(*int64) string) string {
-	if len(numbers) == 0 {
-		return report.Absent
+// span returns the highest and the lowest number that is not nil, such as "3 to 0". text formats a
+// number, or nil.
+func span(numbers []*int64, text func(*int64) string) string {
+	var low, high *int64
+	for _, n := range numbers {
+		if n != nil && (low == nil || *n < *low) {
+			low = n
+		}
+		if n != nil && (high == nil || *n > *high) {
+			high = n
+		}
 	}
-	low, high := slices.Min(numbers), slices.Max(numbers)
-	if low == high {
-		return text(&low)
+	if text(low) == text(high) {
+		return text(low)
 	}
-	return text(&high) + " to " + text(&low)
+	return text(high) + " to " + text(low)
 }
 
 // row returns a line as text.
@@ -259,10 +243,7 @@ func (r *probeReport) row(l line) string {
 		status = "lost"
 	}
 	row := fmt.Sprintf("%8.3fs  %-4s", l.At, status)
-	for i, limit := range l.Limits {
-		if i == mostColumns {
-			break
-		}
+	for i, limit := range l.Limits[:min(len(l.Limits), mostColumns)] {
 		cell := fmt.Sprintf("%s %s r=%s t=%s", report.Quoted(limit.Name), bar(limit), report.Integer(limit.Remaining), report.Integer(limit.Reset))
 		r.widths[i] = max(r.widths[i], len(cell))
 		row += fmt.Sprintf("  %-*s", r.widths[i], cell)

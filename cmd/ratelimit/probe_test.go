@@ -291,7 +291,7 @@ func TestProbeRate(t *testing.T) {
 				for i := 1; i < len(q.asked); i++ {
 					require.GreaterOrEqual(t, q.asked[i].Sub(q.asked[i-1]), 200*time.Millisecond)
 				}
-				require.Empty(t, r.findings)
+				require.Empty(t, r.Findings)
 			})
 		})
 	}
@@ -316,11 +316,11 @@ func TestProbePastRefusal(t *testing.T) {
 			q := &quota{quota: 5, window: 10 * time.Second}
 			p := prober{requests: 15, rate: 5, concurrency: 1, pastRefusal: test.past, timeout: test.timeout}
 			inBubble(t, q, p, func(r ran) {
-				require.Equal(t, test.sent, len(r.lines))
-				require.Equal(t, test.refused, r.refused)
-				require.Equal(t, test.stopped, r.stopped)
+				require.Equal(t, test.sent, len(r.Requests))
+				require.Equal(t, test.refused, r.Refused)
+				require.Equal(t, test.stopped, r.Stopped)
 				require.InDelta(t, test.took.Seconds(), r.took.Seconds(), 1)
-				require.Empty(t, r.findings)
+				require.Empty(t, r.Findings)
 			})
 		})
 	}
@@ -338,10 +338,10 @@ func TestProbeInterrupt(t *testing.T) {
 		r, err := p.run(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 2100*time.Millisecond, time.Since(began))
-		require.Equal(t, interrupted, r.stopped)
+		require.Equal(t, interrupted, r.Stopped)
 		require.Equal(t, 130, r.status())
-		require.Equal(t, []int{3, 2}, []int{len(r.lines), r.answered})
-		require.Zero(t, r.lines[2].Status)
+		require.Equal(t, []int{3, 2}, []int{len(r.Requests), r.Answered})
+		require.Zero(t, r.Requests[2].Status)
 	})
 }
 
@@ -376,11 +376,11 @@ func TestProbeLost(t *testing.T) {
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute, rows: &rows}
 		r, err := p.run(t.Context())
 		require.NoError(t, err)
-		for _, f := range r.findings {
-			require.Equal(t, ratelimit.LevelNote, f.Level, "%v", f)
+		for _, f := range r.Findings {
+			require.False(t, f.IsFault(), "%v", f)
 		}
 		require.Contains(t, rows.String(), "   0.400s  lost\n")
-		require.Equal(t, "a request was refused", r.stopped)
+		require.Equal(t, "a request was refused", r.Stopped)
 
 		b = &brittle{quota: b.quota, n: 2}
 		p.base = b
@@ -402,12 +402,12 @@ func TestProbeGolden(t *testing.T) {
 			p := prober{requests: 5, rate: 2, concurrency: 1, timeout: time.Minute, pastRefusal: true, rows: &out}
 			p.json = strings.HasSuffix(golden, "json")
 			inBubble(t, q, p, func(r ran) {
-				write := r.writeText
 				if p.json {
 					out.Reset()
-					write = r.writeJSON
+					require.NoError(t, report.WriteJSON(&out, r.probeReport))
+				} else {
+					require.NoError(t, r.writeText(&out))
 				}
-				require.NoError(t, write(&out))
 			})
 			requireGolden(t, golden, out.String())
 		})
@@ -464,7 +464,7 @@ func TestProbeLongName(t *testing.T) {
 func TestProbeSilent(t *testing.T) {
 	q := &quota{quota: 100, window: time.Minute, silent: true}
 	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {
-		require.Empty(t, r.findings)
+		require.Empty(t, r.Findings)
 		require.Len(t, r.notSeen(), 7)
 	})
 }
@@ -495,10 +495,8 @@ func answersOf(t *testing.T, responses ...string) *probeReport {
 	for i, text := range responses {
 		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader("HTTP/1.1 "+strings.ReplaceAll(text, "|", "\r\n")+"\r\n\r\n")), nil)
 		require.NoError(t, err)
-		a := answer{sent: r.started.Add(time.Duration(i) * time.Second), resp: resp}
-		a.received = a.sent.Add(time.Millisecond)
-		a.advice = ratelimit.Advise(resp, a.received)
-		r.add(a)
+		sent := r.started.Add(time.Duration(i) * time.Second)
+		r.add(resp, nil, sent, sent.Add(time.Millisecond))
 	}
 	return r
 }
@@ -560,5 +558,5 @@ func TestProbeTable(t *testing.T) {
 	r, b = answersOf(t, many), bytes.Buffer{}
 	r.writeLimits(&b)
 	require.Equal(t, mostColumns, strings.Count(b.String(), `"l`))
-	require.Equal(t, mostColumns, strings.Count(r.row(r.lines[0]), `"l`))
+	require.Equal(t, mostColumns, strings.Count(r.row(r.Requests[0]), `"l`))
 }

@@ -48,17 +48,14 @@ Examples:
   gh config set http_unix_socket $HOME/.github.sock
 `
 
-func runProxy(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func runProxy(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	flags := newFlags("proxy")
 	command := proxy.NewCommand("ratelimit proxy", flags)
-	if status, done := parse(flags, proxyHelp, args, stdout, stderr); done {
-		return status
+	if err := parse(flags, proxyHelp, args, stdout); err != nil {
+		return 0, err
 	}
 	if err := command.Complete(); err != nil {
-		return wrong(stderr, "proxy", err)
+		return 0, usageError{err}
 	}
-	if err := command.Run(ctx, stdout, stderr); err != nil {
-		return failed(stderr, "proxy", err)
-	}
-	return exitFine
+	return exitFine, command.Run(ctx, stdout, stderr)
 }

@@ -33,7 +33,7 @@ func startProxy(t testing.TB, to string, args ...string) *runningProxy {
 	p := &runningProxy{end: cancel, status: make(chan int, 1), stderr: &bytes.Buffer{}}
 	args = append([]string{"-to", to, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
 	go func() {
-		p.status <- runProxy(ctx, args, nil, in, p.stderr)
+		p.status <- run(ctx, append([]string{"proxy"}, args...), nil, in, p.stderr)
 		in.Close()
 	}()
 	lines := bufio.NewReader(out)

@@ -39,9 +39,12 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tPARTITION KEY\tREMAINING\tUNIT\tWINDOW\tRESET")
 	for _, l := range r.Limits {
-		fmt.Fprintln(table, strings.Join([]string{
-			report.Quoted(l.Name), l.Key(), remaining(l), l.UnitName(), report.Seconds(l.Window), reset(r, l),
-		}, "\t"))
+		reset := report.Seconds(l.Reset)
+		if l.Reset != nil && r.Guessed { // the unit
+			reset += "?"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s %s\t%s\t%s\t%s\n",
+			report.Quoted(l.Name), l.Key(), bar(l), l.Left(), l.UnitName(), report.Seconds(l.Window), reset)
 	}
 	table.Flush()
 	// A tabwriter counts colours as text, so they come last.
@@ -58,8 +61,6 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 
 const barCells = 10
 
-func remaining(l report.Limit) string { return bar(l) + " " + l.Left() }
-
 // bar returns the remaining part of the quota as a bar, or blanks if it is unknown.
 func bar(l report.Limit) string {
 	filled, ok := l.Filled(barCells)
@@ -67,14 +68,6 @@ func bar(l report.Limit) string {
 		return strings.Repeat(" ", len("[]")+barCells)
 	}
 	return "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
-}
-
-// reset marks a reset whose unit was guessed.
-func reset(r *report.Report, l report.Limit) string {
-	if l.Reset != nil && r.Guessed {
-		return report.Seconds(l.Reset) + "?"
-	}
-	return report.Seconds(l.Reset)
 }
 
 func writeAdvice(w io.Writer, r *report.Report, p palette) {
@@ -92,31 +85,21 @@ func writeFaults(w io.Writer, r *report.Report, p palette) {
 	if r.Findings != nil && len(r.Findings) == 0 && len(r.Malformed) == 0 {
 		fmt.Fprintln(w, p.paint(green, "no findings"))
 	}
+	colours := map[string]string{"should": yellow, "note": faint}
 	for _, f := range r.Faults() {
-		writeFault(w, f, p)
-	}
-}
-
-func writeFault(w io.Writer, f report.Fault, p palette) {
-	colour := red
-	switch f.Level {
-	case "should":
-		colour = yellow
-	case "note":
-		colour = faint
-	}
-	fault := "malformed"
-	if f.Rule != "" {
-		fault = fmt.Sprintf("%s (%s)", f.Rule, f.Level)
-	}
-	fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, fault), f.Place, cmp.Or(f.Cause, f.Remedy))
-	if f.Offset >= 0 {
-		const columns = 70
-		text, caret := report.Excerpt(f.Value, f.Offset, columns)
-		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
-	}
-	if f.Cause != "" && f.Remedy != "" {
-		fmt.Fprintf(w, "  %s\n", f.Remedy)
+		colour, fault := cmp.Or(colours[f.Level], red), f.Level
+		if f.Rule != "" {
+			fault = fmt.Sprintf("%s (%s)", f.Rule, f.Level)
+		}
+		fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, fault), f.Place, cmp.Or(f.Cause, f.Remedy))
+		if f.Offset >= 0 {
+			const columns = 70
+			text, caret := report.Excerpt(f.Value, f.Offset, columns)
+			fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
+		}
+		if f.Cause != "" && f.Remedy != "" {
+			fmt.Fprintf(w, "  %s\n", f.Remedy)
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ type Generator struct {
 func (g *Generator) Case(id int) Case {
 	random := rand.New(rand.NewPCG(g.Seed, uint64(id)))
 	for field := g.Fields[id%len(g.Fields)]; ; {
-		text := expand(random, field, 0)
+		text := expand(random, field)
 		if random.IntN(5) == 0 {
 			text = spoil(random, text)
 		}
@@ -121,8 +121,7 @@ func (g *Generator) Case(id int) Case {
 var rule = regexp.MustCompile("<[A-Za-z0-9-]+>")
 
 // expand returns a random text of a rule.
-func expand(random *rand.Rand, name string, depth int) string {
-	const deepest = 24
+func expand(random *rand.Rand, name string) string {
 	switch name {
 	case "sp":
 		return " "
@@ -138,16 +137,11 @@ func expand(random *rand.Rand, name string, depth int) string {
 	for _, a := range list {
 		total += a.weight
 	}
-	n := random.IntN(total)
-	if depth > deepest {
-		n = 0 // the first alternative of a rule does not lead back to it
+	i := 0
+	for n := random.IntN(total); n >= list[i].weight; i++ {
+		n -= list[i].weight
 	}
-	for _, a := range list {
-		if n -= a.weight; n < 0 {
-			return rule.ReplaceAllStringFunc(a.text, func(s string) string { return expand(random, s[1:len(s)-1], depth+1) })
-		}
-	}
-	return ""
+	return rule.ReplaceAllStringFunc(list[i].text, func(s string) string { return expand(random, s[1:len(s)-1]) })
 }
 
 // spoil changes some bytes of a text: it removes, repeats, inserts or replaces them.

@@ -23,12 +23,9 @@ type Program struct {
 func Start(ctx context.Context, stderr io.Writer, name string, args ...string) (*Program, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
 		return nil, err
 	}
 	return newProgram(in, out, cmd.Wait), cmd.Start()

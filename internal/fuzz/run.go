@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 )
@@ -83,15 +84,13 @@ func (r *Result) try(ctx context.Context, c Case, ask Ask) error {
 		return nil
 	}
 	err = r.shrink(ctx, &d, ask) // d is a difference in any case
-	for i, old := range r.Differences {
-		if old.kind == d.kind {
-			if len(encode(d.Case)) < len(encode(old.Case)) {
-				r.Differences[i] = d
-			}
-			return err
-		}
+	i := slices.IndexFunc(r.Differences, func(old Difference) bool { return old.kind == d.kind })
+	switch {
+	case i < 0:
+		r.Differences = append(r.Differences, d)
+	case len(encode(d.Case)) < len(encode(r.Differences[i].Case)):
+		r.Differences[i] = d
 	}
-	r.Differences = append(r.Differences, d)
 	return err
 }
 

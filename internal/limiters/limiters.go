@@ -68,7 +68,6 @@ const (
 	maxLog       = 64      // entries of a log or a sliding window counter
 	maxEvents    = 256     // responses that diagnose can run again
 	least        = 4       // responses before a verdict
-	maxLives     = 1       // restarts as another kind
 	settledFalls = 3       // falls of Remaining after which the cost of a request is known
 	settled      = 20      // responses after which a change of behavior may be a restart
 	shortest     = 0.25    // seconds of a window
@@ -79,11 +78,11 @@ const (
 // A Run is what is remembered of a limit. The zero Run has seen nothing.
 type Run struct {
 	terms     Terms
-	models    []model
+	models    []*model
 	events    []Response
 	responses int
-	since     int // responses since the models began
-	lives     int // how often they began anew
+	since     int  // responses since the models began
+	again     bool // they began anew once
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
@@ -109,9 +108,9 @@ func (r *Run) Cost() float64 {
 // Least returns the least that remains on any counter of the models that are left. If no model
 // is left, it returns 0 and false.
 func (r *Run) Least() (least float64, ok bool) {
-	for i := range r.models {
-		for j := range r.models[i].tracks {
-			if shown := r.models[i].tracks[j].shown; !ok || shown < least {
+	for _, m := range r.models {
+		for i := range m.tracks {
+			if shown := m.tracks[i].shown; !ok || shown < least {
 				least, ok = shown, true
 			}
 		}
@@ -145,7 +144,7 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 		r.since++
 		return doubts
 	}
-	if r.since >= settled && r.lives < maxLives && r.restarted() {
+	if r.since >= settled && !r.again && r.restarted() {
 		return doubts
 	}
 	if r.responses < least {
@@ -166,33 +165,28 @@ func (r *Run) restarted() bool {
 	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
 		first--
 	}
-	before := *r
-	r.models, r.since, r.apart, r.lives = newModels(), 0, false, r.lives+1
-	for _, e := range r.events[first:] {
-		if !r.step(e) {
-			*r = before
-			return false
-		}
+	next := *r
+	next.models, next.since, next.apart, next.again = newModels(), 0, false, true
+	next.events = r.events[first:]
+	unexplained := func(e Response) bool { return !next.step(e) }
+	if slices.ContainsFunc(next.events, unexplained) {
+		return false
 	}
-	r.events = slices.Delete(r.events, 0, first)
+	*r = next
 	return true
 }
 
 // step drops the models that do not explain the response, and reports whether one is left.
 func (r *Run) step(now Response) bool {
-	cost := r.Cost()
-	left := r.models[:0]
-	for i := range r.models {
-		m := r.models[i]
-		if m.add(&now, &r.terms, cost, maxTracks) {
-			left = append(left, m)
-			continue
+	r.models = slices.DeleteFunc(r.models, func(m *model) bool {
+		if m.add(&now, &r.terms, r.Cost(), maxTracks) {
+			return false
 		}
 		r.wrong = m.wrong
 		r.apart = r.apart || m.moves > 3
-	}
-	r.models = left
-	return len(left) > 0
+		return true
+	})
+	return len(r.models) > 0
 }
 
 // A Model is a kind of limiter that explains all responses.
@@ -204,8 +198,7 @@ type Model struct {
 // Models returns the models that are left, the model with the fewest counters first.
 func (r *Run) Models() []Model {
 	var list []Model
-	for i := range r.models {
-		m := &r.models[i]
+	for _, m := range r.models {
 		name := kindNames[m.kind]
 		if !slices.ContainsFunc(list, func(of Model) bool { return of.Name == name }) {
 			list = append(list, Model{name, len(m.tracks)})

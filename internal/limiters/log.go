@@ -16,9 +16,6 @@ func (v *view) inLog(t *track) step {
 	certain, possible := 0.0, 0.0              // requests in the log
 	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
 	for _, e := range t.entries {
-		if e.high+v.window.high < v.Sent {
-			continue
-		}
 		possible += e.most
 		oldest = min(oldest, e.low)
 		if e.least > 0 && e.low+v.window.low > v.Received && e.high <= v.Sent {
@@ -30,16 +27,8 @@ func (v *view) inLog(t *track) step {
 	if v.kind == slidingLog && v.Received < t.end.low-1 { // before the oldest leaves
 		most = min(most, v.after(t, t.base))
 	}
-	least := v.Quota - v.cost*possible
-	deficit, short := v.short(t, least)
-	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	}
-	s := step{ok: true, gap: most - v.Remaining, deficit: deficit}
-	if v.Reset < 0 {
+	s := v.between(t, v.Quota-v.cost*possible, most)
+	if !s.ok || v.Reset < 0 {
 		return s
 	}
 	resets := span{0, v.window.high} // the resets that the log allows
@@ -66,13 +55,17 @@ func (v *view) memory() float64 {
 	return v.window.high
 }
 
+// forget drops the requests that no longer count.
+func (v *view) forget(t *track) {
+	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
+}
+
 // enter adds the requests that a log or a sliding window counter has counted, or may have
 // counted.
 func (v *view) enter(t *track, s step) {
 	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
-	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
 	if len(t.entries) >= maxLog { // join entries in pairs
 		half := t.entries[:0]
 		for pair := range slices.Chunk(t.entries, 2) {

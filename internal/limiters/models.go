@@ -38,10 +38,9 @@ type fault struct {
 	most   float64 // the highest or lowest number that could remain
 }
 
-func newModels() []model {
-	list := make([]model, kinds)
-	for k := range list {
-		list[k].kind, list[k].each = kind(k), span{0, math.Inf(1)}
+func newModels() (list []*model) {
+	for k := range kinds {
+		list = append(list, &model{kind: k, each: span{0, math.Inf(1)}})
 	}
 	return list
 }
@@ -86,6 +85,7 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	best, gap := -1, math.Inf(1)
 	var move step
 	for i := range m.tracks {
+		v.forget(&m.tracks[i])
 		s := v.step(&m.tracks[i])
 		if s.ok && (s.gap < gap || s.gap == gap && i == m.last) {
 			best, gap, move = i, s.gap, s
@@ -177,15 +177,23 @@ func failed(of Number, early bool, most float64) step {
 	return step{fault: fault{number: of, early: early, most: most}}
 }
 
-// short reports whether more units are missing than lost responses explain, and returns the
-// new deficit. least is the lowest number that should remain.
-func (v *view) short(t *track, least float64) (deficit float64, short bool) {
-	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
-	if v.Overlaps { // the responses may still arrive
-		return t.deficit, v.Remaining < least-v.cost*float64(MaxLost+v.widest)
+// between returns a step if no more than most remains, and lost responses explain the units that are
+// missing to least.
+func (v *view) between(t *track, least, most float64) step {
+	if v.Remaining > most {
+		return failed(Remaining, true, most)
 	}
-	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
-	return deficit, deficit > v.cost*float64(MaxLost+v.widest)
+	s := step{ok: true, gap: most - v.Remaining, deficit: t.deficit}
+	missing := least - v.cost*float64(1+v.Pending+v.Others) - v.Remaining
+	short := missing
+	if !v.Overlaps { // otherwise the responses may still arrive
+		s.deficit = max(t.deficit-0.1*v.cost, 0) + max(missing, 0)
+		short = s.deficit
+	}
+	if short > v.cost*float64(MaxLost+v.widest) {
+		return failed(Remaining, false, least)
+	}
+	return s
 }
 
 // after subtracts this request from base, and the requests since whose responses had
@@ -222,11 +230,9 @@ func (v *view) inWindow(t *track) step {
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
 	if fits && v.Remaining <= most {
-		deficit, short := v.short(t, t.shown)
-		if short {
-			return failed(Remaining, false, t.shown)
-		}
-		return step{ok: true, gap: most - v.Remaining, wider: wider, deficit: deficit}
+		s := v.between(t, t.shown, most)
+		s.wider = wider
+		return s
 	}
 	over := v.Received >= t.end.low-1
 	wider = 0
@@ -234,18 +240,15 @@ func (v *view) inWindow(t *track) step {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
 	fresh := v.Quota - v.cost*v.counts()
-	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+MaxLost+v.widest)
+	s := v.between(&track{}, v.Quota, fresh)
 	switch {
-	case !over && !fits:
+	case !over && !fits, s.ok && !v.begins(t, now):
 		return failed(Reset, false, 0)
-	case !over || v.Remaining > fresh:
+	case !over:
 		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, v.Quota)
-	case !v.begins(t, now):
-		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: fresh - v.Remaining, rolls: true, wider: wider}
+	s.rolls, s.wider = true, wider
+	return s
 }
 
 // agrees reports whether two resets end at the same time, and the jitter that this needs.
@@ -295,17 +298,14 @@ func (v *view) inBucket(t *track) step {
 		}
 	}
 	least := math.Floor(min(t.base+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.asked
-	deficit, short := v.short(t, least)
+	s := v.between(t, least, most)
+	s.filled = filled
 	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	case v.Reset < 0:
+	case !s.ok, v.Reset < 0:
 	case v.Window > 0 && !v.full(), v.kind == bucketFull && !v.each.meets(v.eachUnit()):
 		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: most - v.Remaining, filled: filled, deficit: deficit}
+	return s
 }
 
 // full reports whether the reset fits a bucket with a known rate.
@@ -332,36 +332,23 @@ func (v *view) eachUnit() span {
 // back no faster than the tokens of a bucket.
 func (v *view) inWeighted(t *track) step {
 	filled, most := v.refilled(t, v.Quota/v.window.low)
-	if begin := t.end.high - v.window.low; v.Received < t.end.low-1 {
-		inside := v.counts()
-		for _, e := range t.entries {
-			if e.low > begin+1 && e.high <= v.Sent {
-				inside += e.least
-			}
+	begin := t.end.high - v.window.low
+	inside, possible := v.counts(), 0.0
+	for _, e := range t.entries {
+		possible += e.most
+		if e.low > begin+1 && e.high <= v.Sent {
+			inside += e.least
 		}
+	}
+	if v.Received < t.end.low-1 {
 		most = min(most, v.Quota-v.cost*inside)
 	}
-	possible := 0.0
-	for _, e := range t.entries {
-		if e.high+2*v.window.high >= v.Sent {
-			possible += e.most
-		}
-	}
-	least := v.Quota - v.cost*possible - 1
-	if v.Window == 0 {
-		least = t.shown - 1
-	}
-	deficit, short := v.short(t, least)
-	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	}
-	s := step{ok: true, gap: most - v.Remaining, deficit: deficit, filled: filled}
+	s := v.between(t, v.Quota-v.cost*possible-1, most)
+	s.filled = filled
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
 	switch {
+	case !s.ok:
 	case fits:
 		s.wider = wider
 	case v.Received >= t.end.low-1 && v.follows(t, now):

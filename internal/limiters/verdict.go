@@ -42,52 +42,8 @@ type Doubt struct {
 	Args    []any  // of the message
 }
 
-// A change corrects a fault that the numbers of a limiter may have.
-type change struct {
-	rule   Rule
-	number Number
-	fits   func(r *Run) bool  // whether to try it; nil is always
-	args   func(r *Run) []any // of the message
-	apply  func(r *Run, events []Response, terms *Terms)
-}
-
-// changes returns the changes in the order in which they are tried, the likeliest first. A
-// variable would be a part of every program that imports the package.
-func changes() []change {
-	return []change{
-		{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), ofResets(func(reset, _ float64) float64 { return math.Ceil(reset / 1000) })},
-		{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
-		{Spent, Remaining, rises, words("it seems to be what is used"), func(r *Run, events []Response, terms *Terms) {
-			for i := range events {
-				events[i].Remaining = terms.Quota - events[i].Remaining
-			}
-		}},
-		{Clock, Reset, func(r *Run) bool { return r.longest() <= r.terms.Window+1 }, words("it seems to be the time that has passed"), ofResets(func(reset, window float64) float64 { return max(window-reset, 0) })},
-		windowed(2), windowed(0.5), windowed(0.001),
-		{Clock, Reset, hasWindow, (*Run).course, ofResets(func(float64, float64) float64 { return -1 })},
-	}
-}
-
-func hasWindow(r *Run) bool { return r.terms.Window > 0 }
-
-// longest returns the longest reset, in seconds.
-func (r *Run) longest() (most float64) {
-	for _, e := range r.events {
-		most = max(most, e.Reset)
-	}
-	return most
-}
-
-// highest returns the most that remained.
-func (r *Run) highest() (most float64) {
-	for _, e := range r.events {
-		most = max(most, e.Remaining)
-	}
-	return most
-}
-
 // rises reports whether Remaining has risen more than twice.
-func rises(r *Run) bool {
+func (r *Run) rises() bool {
 	up := 0
 	for i := 1; i < len(r.events); i++ {
 		if r.events[i].Remaining > r.events[i-1].Remaining {
@@ -97,58 +53,77 @@ func rises(r *Run) bool {
 	return up > 2
 }
 
-// windowed is the change of the window by a factor.
-func windowed(by float64) change {
-	return change{Window, Quota, hasWindow,
-		func(r *Run) []any { return []any{by * r.terms.Window, r.terms.Window} },
-		func(_ *Run, _ []Response, terms *Terms) { terms.Window *= by }}
-}
-
-func words(text string) func(*Run) []any { return func(*Run) []any { return []any{text} } }
-
-// ofResets is a change of the resets.
-func ofResets(to func(reset, window float64) float64) func(*Run, []Response, *Terms) {
-	return func(_ *Run, events []Response, terms *Terms) {
-		for i := range events {
-			if events[i].Reset >= 0 {
-				events[i].Reset = to(events[i].Reset, terms.Window)
-			}
-		}
-	}
-}
-
-// diagnose returns the first change with which a model explains all responses. If there is
-// none, it returns the fault of a model that was left last.
+// diagnose returns the fault of a limiter that no model explains. It tries changes of the numbers,
+// the likeliest first. The first change with which a model explains all responses shows the fault.
+// If there is no such change, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
-	d, f := Doubt{Certain: !r.apart, Number: Remaining}, r.wrong
+	certain := !r.apart
+	doubt := func(rule Rule, number Number, args ...any) Doubt { return Doubt{rule, certain, number, args} }
+	f, quota, window := r.wrong, r.terms.Quota, r.terms.Window
 	switch {
 	case now.Remaining == 0 && f.early:
-		d.Rule = Overdrawn
-		return d
+		return doubt(Overdrawn, Remaining)
 	case r.stays(now) >= least && r.falls.number == 0: // Remaining never falls
-		d.Rule, d.Args = Spent, []any{r.upwards(now, f.most)}
-		return d
+		return doubt(Spent, Remaining, r.upwards(now, f.most))
 	}
-	for _, c := range changes() {
-		if c.fits != nil && !c.fits(r) {
-			continue
+	longest, highest := 0.0, 0.0
+	for _, e := range r.events {
+		longest, highest = max(longest, e.Reset), max(highest, e.Remaining)
+	}
+	inSeconds := func(reset float64) float64 { return math.Ceil(reset / 1000) }
+	untilEnd := func(reset float64) float64 { return max(window-reset, 0) }
+	switch {
+	case longest >= 1000 && r.explained(r.terms, ofReset(inSeconds)):
+		return doubt(Unit, Reset, "milliseconds")
+	case r.explained(Terms{highest + 1, window}, nil):
+		return doubt(Applied, Quota, quota, highest)
+	case r.rises() && r.explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
+		return doubt(Spent, Remaining, "it seems to be what is used")
+	case longest <= window+1 && r.explained(r.terms, ofReset(untilEnd)):
+		return doubt(Clock, Reset, "it seems to be the time that has passed")
+	}
+	if window > 0 {
+		for _, factor := range []float64{2, 0.5, 0.001} {
+			if r.explained(Terms{quota, factor * window}, nil) {
+				return doubt(Window, Quota, factor*window, window)
+			}
 		}
-		events, terms := slices.Clone(r.events), r.terms
-		c.apply(r, events, &terms)
-		if explained(events, terms, r.Cost()) {
-			return Doubt{c.rule, !r.apart, c.number, c.args(r)}
+		if r.explained(r.terms, func(e *Response) { e.Reset = -1 }) {
+			return doubt(Clock, Reset, r.course())
 		}
 	}
 	switch {
 	case f.number == Reset:
-		d.Rule, d.Number, d.Args = Clock, Reset, r.course()
-		d.Certain = d.Certain && hasWindow(r) // the jitter of an unknown window is unknown
+		certain = certain && window > 0 // the jitter of an unknown window is unknown
+		return doubt(Clock, Reset, r.course())
 	case !f.early:
-		d.Rule, d.Args = Back, []any{now.Remaining, max(f.most, 0)}
-	default:
-		d.Rule, d.Args = Spent, []any{r.upwards(now, f.most)}
+		return doubt(Back, Remaining, now.Remaining, max(f.most, 0))
 	}
-	return d
+	return doubt(Spent, Remaining, r.upwards(now, f.most))
+}
+
+// ofReset is a change of the reset, if there is one.
+func ofReset(change func(reset float64) float64) func(*Response) {
+	return func(e *Response) {
+		if e.Reset >= 0 {
+			e.Reset = change(e.Reset)
+		}
+	}
+}
+
+// explained reports whether a model with one counter explains the responses with other terms, or
+// with a change; nil is no change.
+func (r *Run) explained(terms Terms, change func(*Response)) bool {
+	return slices.ContainsFunc(newModels(), func(m *model) bool {
+		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
+		unexplained := func(e Response) bool {
+			if change != nil {
+				change(&e)
+			}
+			return !m.add(&e, &terms, r.Cost(), 1)
+		}
+		return !slices.ContainsFunc(r.events, unexplained)
+	})
 }
 
 // stays returns how many requests were served since Remaining changed last.
@@ -171,7 +146,7 @@ func (r *Run) upwards(now Response, most float64) string {
 }
 
 // course describes the resets, for a message.
-func (r *Run) course() []any {
+func (r *Run) course() string {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for _, e := range r.events {
 		if e.Reset >= 0 {
@@ -179,16 +154,7 @@ func (r *Run) course() []any {
 		}
 	}
 	if lowest == highest {
-		return []any{fmt.Sprintf("it is always %.0f", lowest)}
+		return fmt.Sprintf("it is always %.0f", lowest)
 	}
-	return []any{"no limiter has these resets"}
-}
-
-// explained reports whether a model with one counter explains responses.
-func explained(events []Response, terms Terms, cost float64) bool {
-	return slices.ContainsFunc(newModels(), func(m model) bool {
-		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
-		unexplained := func(r Response) bool { return !m.add(&r, &terms, cost, 1) }
-		return !slices.ContainsFunc(events, unexplained)
-	})
+	return "no limiter has these resets"
 }

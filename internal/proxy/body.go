@@ -21,21 +21,19 @@ const linger = 500 * time.Millisecond
 // read a body longer than its handler runs, and net/http panics then.
 type requestBody struct {
 	server  io.ReadCloser
+	reads   sync.Mutex  // is held while the body of the server is read
 	proceed func()      // lets a client that expects 100 send the body; nil if it does not
 	whole   atomic.Bool // the body was read to its end
 	broken  atomic.Bool // it has no end: the client has hung up, or has broken the rules of HTTP
-
-	reads    sync.Mutex // is held while the body of the server is read
-	finished bool
+	gone    atomic.Bool // the request has ended: nothing is read or kept
 
 	memory  *memory
-	most    int64 // how many more bytes are read ahead at most
 	mu      sync.Mutex
 	grown   sync.Cond
-	parts   [][]byte // what was read ahead
-	reading bool     // more is being read ahead
-	asked   bool     // the request is sent: no more is read ahead
-	gone    bool     // the request has ended: nothing is kept
+	most    int64        // how many more bytes are read ahead at most
+	ahead   bytes.Buffer // what was read ahead
+	reading bool         // more is being read ahead
+	asked   bool         // the request is sent: no more is read ahead
 }
 
 // bodyOf returns the body of a request, nil if it has none. Of one body at most a sixteenth
@@ -55,7 +53,7 @@ func (p *Proxy) bodyOf(w http.ResponseWriter, r *http.Request) *requestBody {
 func (b *requestBody) read(p []byte) (int, error) {
 	b.reads.Lock()
 	defer b.reads.Unlock()
-	if b.finished {
+	if b.gone.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.server.Read(p)
@@ -75,7 +73,7 @@ func (b *requestBody) read(p []byte) (int, error) {
 func (b *requestBody) begin(leave func(error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.reading || b.asked || b.most < partSize || b.whole.Load() || b.broken.Load() {
+	if b.reading || !b.reserve() {
 		return
 	}
 	b.reading = true
@@ -87,40 +85,34 @@ func (b *requestBody) begin(leave func(error)) {
 }
 
 func (b *requestBody) readAhead(leave func(error)) {
-	buffer := make([]byte, partSize)
-	for b.most >= partSize && b.reserve() {
-		n, err := b.read(buffer)
-		b.keep(buffer[:n])
-		if b.most -= int64(n); err != nil {
-			break
-		}
+	part := make([]byte, partSize)
+	for more := true; more; {
+		n, _ := b.read(part)
+		more = b.keep(part[:n])
 	}
 	if b.broken.Load() {
 		leave(errBroken)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reading = false
-	b.grown.Signal()
 }
 
-// reserve reports whether to read another part, and takes memory for it.
-func (b *requestBody) reserve() bool {
+// keep keeps a part, and reports whether to read another one.
+func (b *requestBody) keep(part []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.asked && b.memory.take(partSize)
-}
-
-// keep keeps a part, and gives back what it does not need of the memory.
-func (b *requestBody) keep(part []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	unused := partSize
-	if len(part) > 0 && !b.gone {
-		b.parts = append(b.parts, bytes.Clone(part))
-		unused -= len(part)
+	if b.gone.Load() {
+		part = nil
 	}
-	b.memory.give(unused)
+	b.memory.give(partSize - len(part))
+	b.ahead.Write(part)
+	b.most -= int64(len(part))
+	b.reading = b.reserve()
+	b.grown.Signal()
+	return b.reading
+}
+
+// reserve takes memory for a part, and reports whether to read it. The caller holds the lock.
+func (b *requestBody) reserve() bool {
+	return !b.asked && !b.whole.Load() && !b.broken.Load() && b.most >= partSize && b.memory.take(partSize)
 }
 
 // Read reads what was read ahead, and then the rest.
@@ -136,16 +128,10 @@ func (b *requestBody) take(p []byte) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = true
-	for len(b.parts) == 0 && b.reading {
+	for b.ahead.Len() == 0 && b.reading {
 		b.grown.Wait()
 	}
-	if len(b.parts) == 0 {
-		return 0
-	}
-	n := copy(p, b.parts[0])
-	if b.parts[0] = b.parts[0][n:]; len(b.parts[0]) == 0 {
-		b.parts = b.parts[1:]
-	}
+	n, _ := b.ahead.Read(p)
 	b.memory.give(n)
 	return n
 }
@@ -161,11 +147,10 @@ func (b *requestBody) early() bool { return b != nil && !b.whole.Load() }
 // the connection is reset.
 func (b *requestBody) finish(w *http.ResponseController) {
 	b.mu.Lock()
-	b.asked, b.gone = true, true
-	for _, part := range b.parts {
-		b.memory.give(len(part))
-	}
-	b.parts = nil
+	b.asked = true
+	b.gone.Store(true)
+	b.memory.give(b.ahead.Len())
+	b.ahead = bytes.Buffer{}
 	b.mu.Unlock()
 	if !b.early() {
 		return
@@ -173,7 +158,6 @@ func (b *requestBody) finish(w *http.ResponseController) {
 	_ = w.SetReadDeadline(time.Now().Add(linger))
 	b.reads.Lock()
 	defer b.reads.Unlock()
-	b.finished = true
 	_ = b.server.Close()
 }
 

@@ -116,10 +116,9 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	if name, _, err := net.SplitHostPort(c.listen); err == nil && name != "" {
 		c.Hosts = append(c.Hosts, name)
 	}
-	logger := log.New(stderr, c.name+": ", 0)
-	c.Log = logger
+	c.Log = log.New(stderr, c.name+": ", 0)
 	if !c.quiet {
-		c.Talk = logger
+		c.Talk = c.Log
 	}
 	p := New(c.Config)
 	fmt.Fprintf(stdout, "listening on %s\n", shown)
@@ -129,13 +128,13 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 		defer admin.Close()
-		go newServer(p.guard(admin, p.Admin()), logger).Serve(admin)
+		go newServer(p.guard(admin, p.Admin()), c.Log).Serve(admin)
 		if !isUnix(admin) {
 			shown += "/metrics"
 		}
 		fmt.Fprintf(stdout, "metrics on %s\n", shown)
 	}
-	server := newServer(p.guard(listener, p), logger)
+	server := newServer(p.guard(listener, p), c.Log)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
@@ -167,8 +166,9 @@ func shutdown(p *Proxy, server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = server.Shutdown(ctx) // the error means that something has not ended in time
-	select {
-	case <-p.Ended():
-	case <-ctx.Done():
-	}
+	go func() {
+		p.underWay.Wait()
+		cancel()
+	}()
+	<-ctx.Done()
 }

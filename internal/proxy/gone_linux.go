@@ -19,19 +19,16 @@ func hungUp(conn net.Conn) bool {
 	if !ok {
 		return false
 	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return true
-	}
 	var state byte
-	if err := raw.Control(func(fd uintptr) {
-		var info [4]byte // the first bytes of struct tcp_info: its first member is the state
-		if n, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO); err == nil {
-			binary.NativeEndian.PutUint32(info[:], uint32(n))
-			state = info[0]
-		}
-	}); err != nil {
-		return true // the connection is closed
+	raw, err := tcp.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			var info [4]byte // the first bytes of struct tcp_info: its first member is the state
+			if n, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO); err == nil {
+				binary.NativeEndian.PutUint32(info[:], uint32(n))
+				state = info[0]
+			}
+		})
 	}
-	return state == tcpClose || state == tcpCloseWait
+	return err != nil || state == tcpClose || state == tcpCloseWait // an error means that it is closed
 }

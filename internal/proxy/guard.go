@@ -34,16 +34,11 @@ func (p *Proxy) serves(host string) bool {
 		host = name
 	}
 	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	switch {
-	case host == "", host == "localhost", strings.HasSuffix(host, ".localhost"):
+	if _, err := netip.ParseAddr(host); err == nil || host == "" || strings.HasSuffix(host, ".localhost") {
 		return true // HTTP/1.0 has no host, and browsers do not speak it
-	case host == strings.ToLower(p.config.To.Hostname()):
-		return true
 	}
-	return slices.ContainsFunc(p.config.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
+	names := append([]string{"localhost", p.config.To.Hostname()}, p.config.Hosts...)
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 // loopField has the names of the proxies that a request has passed (RFC 8586). Via has them too, but

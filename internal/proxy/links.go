@@ -16,17 +16,14 @@ type mapping struct {
 
 // header rewrites the references in a response's header, and returns how many.
 func (m *mapping) header(h http.Header) (n int) {
-	each := func(key string, rewrite func(string) (string, int)) {
+	for key, rewrite := range map[string]func(string) (string, int){
+		"Location": m.reference, "Content-Location": m.reference, "Link": m.link, "Refresh": m.refresh,
+	} {
 		for i, line := range h[key] {
-			var found int
-			h[key][i], found = rewrite(line)
-			n += found
+			rewritten, found := rewrite(line)
+			h[key][i], n = rewritten, n+found
 		}
 	}
-	each("Location", m.reference)
-	each("Content-Location", m.reference)
-	each("Link", m.link)
-	each("Refresh", m.refresh)
 	return n
 }
 

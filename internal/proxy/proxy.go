@@ -53,7 +53,7 @@ type Proxy struct {
 
 	stopping context.Context // ends when the proxy does
 	stop     context.CancelCauseFunc
-	underWay sync.WaitGroup
+	underWay sync.WaitGroup // requests, and WebSockets, which net/http does not track
 }
 
 var (
@@ -66,8 +66,12 @@ var (
 // New returns a Proxy.
 func New(c Config) *Proxy {
 	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text(), base: newBase()}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text()}
+	p.base = http.DefaultTransport.(*http.Transport).Clone()
+	p.base.DisableCompression = true                          // bodies pass as they are
+	p.base.MaxIdleConns, p.base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
 	p.memory.left.Store(c.BodyMemory)
+	p.buffers.pool.New = func() any { return new(buffer) }
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{p.base}
 	if c.Share != nil {
@@ -95,17 +99,9 @@ type buffers struct{ pool sync.Pool }
 
 type buffer [32 << 10]byte
 
-func (b *buffers) Get() []byte {
-	if one, ok := b.pool.Get().(*buffer); ok {
-		return one[:]
-	}
-	return new(buffer)[:]
-}
+func (b *buffers) Get() []byte { return b.pool.Get().(*buffer)[:] }
 
 func (b *buffers) Put(one []byte) { b.pool.Put((*buffer)(one)) }
-
-// Admin returns the handler of the page, /metrics and /state.
-func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
 
 // Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() {
@@ -113,25 +109,6 @@ func (p *Proxy) Stop() {
 		p.config.Talk.Printf("stopping while %s: the answer is 503", waiting(n))
 	}
 	p.stop(errStopping)
-}
-
-// Ended returns a channel that is closed when no request is under way. WebSockets count, which
-// net/http no longer tracks.
-func (p *Proxy) Ended() <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		p.underWay.Wait()
-		close(ended)
-	}()
-	return ended
-}
-
-// newBase returns a transport that passes bodies as they are, compressed or not.
-func newBase() *http.Transport {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DisableCompression = true
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
-	return base
 }
 
 // A job is the state of one request. The context of the forwarded request contains it.
@@ -193,13 +170,12 @@ type answer struct {
 	job   *job
 }
 
-// WriteHeader rewrites informational responses, which ModifyResponse does not see. It keeps
-// net/http from guessing a type that the server has not sent.
+// WriteHeader rewrites the header, also of informational responses, which ModifyResponse does not
+// see. It keeps net/http from guessing a type that the server has not sent.
 func (a *answer) WriteHeader(status int) {
 	h := a.Header()
-	if status < http.StatusOK {
-		a.proxy.redirect(a.job, h)
-	} else if h["Content-Type"] == nil {
+	a.proxy.redirect(a.job, h)
+	if status >= http.StatusOK && h["Content-Type"] == nil {
 		h["Content-Type"] = nil
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -232,7 +208,12 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header.Del(field)
 	}
 	j.key = p.key(r.Out)
-	p.stats.count(j.key, j.key == originOf(r.Out))
+	p.stats.update(j.key, func(k *keyStats) {
+		k.Requests++
+		if j.key == originOf(r.Out) {
+			k.Key = "anonymous"
+		}
+	})
 }
 
 // originOf is the key of a request without credentials.
@@ -321,7 +302,7 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	}
 }
 
-// modify changes a response before it is passed on. After an answer that comes before the end of the
+// modify checks a response before it is passed on. After an answer that comes before the end of the
 // request's body it closes the connection. Otherwise net/http would read the rest of the body as the
 // next request. After an upgrade the rest would be read as the new protocol, so the upgrade fails.
 func (p *Proxy) modify(resp *http.Response) error {
@@ -334,7 +315,6 @@ func (p *Proxy) modify(resp *http.Response) error {
 	case early:
 		resp.Header.Set("Connection", "close")
 	}
-	p.redirect(j, resp.Header)
 	return nil
 }
 
@@ -344,31 +324,32 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if j.body.early() { // as in modify
 		w.Header().Set("Connection", "close")
 	}
+	problem, until := ratelimit.NewProblem(ratelimit.QuotaExceeded), j.until
 	var late *ratelimit.WaitError
 	switch {
 	case errors.Is(err, errStopping):
-		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, j.until)
+		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, until)
+		return
 	case errors.Is(err, errFull):
-		p.stats.update(j.key, tooLate)
-		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
 		problem.Detail = "The request was not sent, because as many requests wait as this proxy holds."
-		refuse(w, r, problem, j.until)
 	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &late):
-		p.stats.update(j.key, tooLate)
-		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
+		until = late.Until
 		if name := late.Advice.Limit.Name; name != "" {
 			problem.ViolatedPolicies = []string{name}
 		}
 		problem.Detail = "The request was not sent, because it would wait longer than this proxy holds it."
-		refuse(w, r, problem, late.Until)
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)
+		return
 	default:
 		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may contain credentials
 		http.Error(w, "this proxy got no answer from the server", http.StatusBadGateway)
+		return
 	}
+	p.stats.update(j.key, func(k *keyStats) { k.TooLate++ })
+	refuse(w, r, problem, until)
 }
 
 // refuse answers a request that was not sent. If it is unknown when its turn would come, the

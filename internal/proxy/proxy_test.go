@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -68,7 +69,7 @@ func (p *runningProxy) end() {
 	p.proxy.Stop()
 	p.server.CloseClientConnections()
 	p.server.Close()
-	<-p.proxy.Ended()
+	p.proxy.underWay.Wait()
 }
 
 // The settings of some tests.
@@ -692,11 +693,11 @@ func TestProxyStatsAreBounded(t *testing.T) {
 	s := newStats(&ratelimit.Gate{}, nil)
 	end := s.wait("first")
 	for i := range 3 * maxKeys {
-		s.count(strconv.Itoa(i), false)
+		s.of(strconv.Itoa(i))
 	}
 	require.Len(t, s.snapshot(time.Now()), maxKeys)
 	end() // the key was dropped
-	s.count("last", false)
+	s.of("last")
 	require.Len(t, s.keys, maxKeys)
 	require.Contains(t, s.keys, strconv.Itoa(3*maxKeys-1), "the latest are kept")
 
@@ -826,6 +827,77 @@ func TestRequestBody(t *testing.T) {
 	got, err := io.ReadAll(b)
 	require.Equal(t, "ab", string(got))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// A quietReader is a body that blocks after its end, and may not be read then.
+type quietReader struct {
+	text string
+	err  error
+}
+
+func (r *quietReader) Read(p []byte) (int, error) {
+	if r.text == "" {
+		select {}
+	}
+	n := copy(p, r.text)
+	if r.text = r.text[n:]; r.text == "" {
+		return n, r.err
+	}
+	return n, nil
+}
+
+// A body is read ahead up to its end, as long as there is memory and the request waits.
+func TestReadAhead(t *testing.T) {
+	const memory = 1 << 20
+	for name, test := range map[string]struct {
+		size, memory, most int
+		err                error
+		asked              bool
+		want               int
+	}{
+		"to its end":             {10, memory, memory, io.EOF, false, 10},
+		"to where it is broken":  {10, memory, memory, io.ErrUnexpectedEOF, false, 10},
+		"a sixteenth of memory":  {3 * partSize, memory, 2 * partSize, io.EOF, false, 2 * partSize},
+		"what is left of memory": {3 * partSize, partSize + 1, memory, io.EOF, false, partSize},
+		"no memory":              {10, partSize - 1, memory, io.EOF, false, 0},
+		"it is sent":             {10, memory, memory, io.EOF, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &Proxy{config: Config{BodyMemory: 16 * int64(test.most)}}
+				p.memory.left.Store(int64(test.memory))
+				left := 0
+				b := p.bodyOf(nil, httptest.NewRequest("POST", "/", &quietReader{strings.Repeat("x", test.size), test.err}))
+				if test.asked {
+					_, _ = b.Read(make([]byte, 1))
+				}
+				for range 3 {
+					b.begin(func(error) { left++ })
+					synctest.Wait()
+				}
+				require.Equal(t, test.want, b.ahead.Len())
+				require.EqualValues(t, test.memory-test.want, p.memory.left.Load())
+				require.Equal(t, test.err == io.ErrUnexpectedEOF, left == 1)
+				require.False(t, b.reading)
+				b.finish(http.NewResponseController(httptest.NewRecorder()))
+				require.EqualValues(t, test.memory, p.memory.left.Load(), "given back")
+				_, err := b.Read(make([]byte, 1))
+				require.ErrorIs(t, err, http.ErrBodyReadAfterClose)
+			})
+		})
+	}
+	t.Run("it ends while it is read", func(t *testing.T) {
+		p := &Proxy{config: Config{BodyMemory: 16 * memory}}
+		p.memory.left.Store(memory)
+		in, out := io.Pipe()
+		b := p.bodyOf(nil, httptest.NewRequest("POST", "/", in))
+		b.begin(func(error) {})
+		_, _ = out.Write([]byte("read"))
+		go b.finish(http.NewResponseController(httptest.NewRecorder()))
+		until(t, "it ends", b.gone.Load)
+		_, _ = out.Write([]byte("late"))
+		until(t, "the memory is given back", func() bool { return p.memory.left.Load() == memory })
+	})
 }
 
 type brokenReader struct{}

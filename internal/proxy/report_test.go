@@ -105,7 +105,7 @@ func TestReportGolden(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		p.Stop()
 		all.Wait()
-		<-p.Ended()
+		p.underWay.Wait()
 		report("at the end")
 		out.WriteString("== printed\n" + regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(printed.String(), "HH:MM:SS"))
 

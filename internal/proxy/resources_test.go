@@ -57,10 +57,10 @@ func TestProxyResources(t *testing.T) {
 func TestStatsDropOldest(t *testing.T) {
 	s := newStats(&ratelimit.Gate{}, nil)
 	for i := range maxKeys {
-		s.count(fmt.Sprint(i), false)
+		s.of(fmt.Sprint(i)).Requests++
 	}
-	s.count("0", false)
-	s.count("new", false)
+	s.of("0").Requests++
+	s.of("new")
 	require.Len(t, s.keys, maxKeys)
 	require.EqualValues(t, 2, s.keys["0"].Requests)
 	require.NotContains(t, s.keys, "1")

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"log"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -51,10 +52,9 @@ type keyStats struct {
 	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used   uint64      // the turn of its last use
-	timer  *time.Timer // of the line about requests that wait; nil if none waits or the proxy is quiet
-	waited int         // requests that have begun to wait since none waited
-	talked bool        // a line was printed since then
+	used   uint64 // the turn of its last use
+	waited int    // requests that have begun to wait since none waited
+	over   func() // is called when none waits any more
 }
 
 // waitStats is a [ratelimit.Wait] of a key, or of one of its resources.
@@ -91,23 +91,14 @@ func (s *stats) of(key string) *keyStats {
 	k := s.keys[key]
 	if k == nil {
 		if len(s.keys) >= maxKeys {
-			s.drop()
+			byUse := func(a, b string) int { return cmp.Compare(s.keys[a].used, s.keys[b].used) }
+			delete(s.keys, slices.MinFunc(slices.Collect(maps.Keys(s.keys)), byUse))
 		}
 		k = &keyStats{Key: fmt.Sprintf("%016x", maphash.String(s.seed, key))}
 		s.keys[key] = k
 	}
 	k.used = s.turns
 	return k
-}
-
-func (s *stats) drop() {
-	oldest := ""
-	for key, k := range s.keys {
-		if o := s.keys[oldest]; o == nil || k.used < o.used {
-			oldest = key
-		}
-	}
-	delete(s.keys, oldest)
 }
 
 // update changes the statistics of a key.
@@ -117,37 +108,24 @@ func (s *stats) update(key string, change func(*keyStats)) {
 	change(s.of(key))
 }
 
-// count counts a request.
-func (s *stats) count(key string, anonymous bool) {
-	s.update(key, func(k *keyStats) {
-		k.Requests++
-		if anonymous {
-			k.Key = "anonymous"
-		}
-	})
-}
-
-// tooLate counts a request that the proxy has refused.
-func tooLate(k *keyStats) { k.TooLate++ }
-
 // wait counts a request that begins to wait. The result is called when the wait ends.
 func (s *stats) wait(key string) (end func()) {
 	began := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of(key)
+	if k.Waiting == 0 {
+		k.waited, k.over = 0, s.begun(key, k)
+	}
 	k.Waiting++
 	k.waited++
-	if k.Waiting == 1 {
-		s.begun(key, k)
-	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		k.Waiting--
 		k.Waited += time.Since(began).Seconds()
 		if k.Waiting == 0 {
-			s.over(k)
+			k.over()
 		}
 	}
 }
@@ -230,8 +208,9 @@ func (s *stats) waits(now time.Time) map[string][]waitStats {
 // rounded rounds seconds to milliseconds.
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// handler serves the statistics.
-func (s *stats) handler() http.Handler {
+// Admin returns the handler of the page, /metrics and /state.
+func (p *Proxy) Admin() http.Handler {
+	s := p.stats
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -241,10 +220,7 @@ func (s *stats) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": s.snapshot(time.Now())})
 	})
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // the program contains the folder
-	}
+	files, _ := fs.Sub(page, "page") // the program contains the folder
 	mux.Handle("GET /", http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", pagePolicy)

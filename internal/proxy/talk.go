@@ -12,32 +12,28 @@ import (
 // talkAfter is the shortest wait for which a line is printed.
 const talkAfter = time.Second
 
-// begun prints how many requests of a key wait, if any still waits after a second. The caller
-// holds the lock of the statistics.
-func (s *stats) begun(key string, k *keyStats) {
+// begun prints how many requests of a key wait, if any still waits after a second. The result is
+// called when none waits. It prints so if begun has printed a line. The caller of both holds the
+// lock of the statistics.
+func (s *stats) begun(key string, k *keyStats) (over func()) {
 	if s.talk == nil {
-		return
+		return func() {}
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(talkAfter, func() {
+	talked, ended := false, false
+	timer := time.AfterFunc(talkAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if k.timer != timer {
-			return // over came first, and perhaps another begun
+		if talked = !ended; talked {
+			w, _ := s.gate.State(key)
+			s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(int64(k.Waiting)), waitText(&w), limitText(k.Limits))
 		}
-		k.talked = true
-		w, _ := s.gate.State(key)
-		s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(int64(k.Waiting)), waitText(&w), limitText(k.Limits))
 	})
-	k.timer = timer
-}
-
-// over prints that no request waits any more, if begun has printed a line.
-func (s *stats) over(k *keyStats) {
-	if k.talked {
-		s.talk.Printf("key %.9s: no request waits any more; %d waited", k.Key, k.waited)
+	return func() {
+		timer.Stop()
+		if ended = true; talked {
+			s.talk.Printf("key %.9s: no request waits any more; %d waited", k.Key, k.waited)
+		}
 	}
-	k.timer, k.talked, k.waited = nil, false, 0
 }
 
 func waiting(n int64) string {

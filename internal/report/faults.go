@@ -28,10 +28,7 @@ type Malformed struct {
 
 // malformed describes an error of parsing the response.
 func (p *response) malformed(e *ratelimit.FieldError) Malformed {
-	m := Malformed{Field: p.spelled(e.Field), Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, err: e}
-	spelled := *e
-	spelled.Field = m.Field
-	m.Error = spelled.Error()
+	m := Malformed{Field: e.Field, Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, Error: e.Error(), err: e}
 	if lines := p.Header.Values(e.Field); e.Line < len(lines) {
 		m.Value = Printable(lines[e.Line])
 	}
@@ -60,22 +57,21 @@ type Finding struct {
 	Offset  *int   `json:"offset,omitzero"` // of the byte in the line, from 0
 	Item    *int   `json:"item,omitzero"`
 	Message string `json:"message"`
+
+	Source ratelimit.Finding `json:"-"`
 }
 
 // Check sets Findings, to an empty list if there are none.
 func (r *Report) Check() {
 	r.Findings = []Finding{}
-	r.found = ratelimit.Check(r.response.Response)
-	for _, f := range r.found {
-		out := FindingOf(f)
-		out.Field = r.response.spelled(f.Field)
-		r.Findings = append(r.Findings, out)
+	for _, f := range ratelimit.Check(r.response.Response) {
+		r.Findings = append(r.Findings, FindingOf(f))
 	}
 }
 
 // FindingOf converts a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
 func FindingOf(f ratelimit.Finding) Finding {
-	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Offset: known(f.Offset), Item: known(f.Item), Message: f.Message}
+	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Offset: known(f.Offset), Item: known(f.Item), Message: f.Message, Source: f}
 	if f.Offset >= 0 {
 		out.Line = &f.Line
 	}
@@ -84,8 +80,11 @@ func FindingOf(f ratelimit.Finding) Finding {
 
 // Doubtful reports whether a field is malformed, or a finding is above a note.
 func (r *Report) Doubtful() bool {
-	return len(r.Malformed) > 0 || slices.ContainsFunc(r.found, func(f ratelimit.Finding) bool { return f.Level > ratelimit.LevelNote })
+	return len(r.Malformed) > 0 || slices.ContainsFunc(r.Findings, Finding.IsFault)
 }
+
+// IsFault reports whether a finding is more than a note.
+func (f Finding) IsFault() bool { return f.Source.Level > ratelimit.LevelNote }
 
 // LevelMalformed is the level of a malformed older field, for which the specification has no rule.
 const LevelMalformed = "malformed"
@@ -107,23 +106,25 @@ type Fault struct {
 // Faults returns all faults, the worst first.
 func (r *Report) Faults() []Fault {
 	var list []Fault
-	found := slices.Clone(r.found)
+	found := slices.Clone(r.Findings)
 	for _, m := range r.Malformed {
 		e := m.err
 		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
 		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(m.Error, "ratelimit: "), ": ")
 		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
 		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
-		same := func(g ratelimit.Finding) bool { return g.Field == e.Field && g.Line == e.Line && g.Offset == e.Offset }
+		same := func(g Finding) bool {
+			return g.Field == e.Field && g.Source.Line == e.Line && g.Source.Offset == e.Offset
+		}
 		if at := slices.IndexFunc(found, same); at >= 0 {
-			f.Level, f.Rule, f.Remedy = found[at].Level.String(), found[at].Rule, found[at].Message
+			f.Level, f.Rule, f.Remedy = found[at].Level, found[at].Rule, found[at].Message
 			found = slices.Delete(found, at, at+1)
 		}
 		list = append(list, f)
 	}
 	for _, g := range found {
-		f := r.faultAt(g.Field, g.Line, g.Offset, g.Item)
-		f.Level, f.Rule, f.Remedy, f.rank = g.Level.String(), g.Rule, g.Message, g.Level
+		f := r.faultAt(g.Field, g.Source.Line, g.Source.Offset, g.Source.Item)
+		f.Level, f.Rule, f.Remedy, f.rank = g.Level, g.Rule, g.Message, g.Source.Level
 		list = append(list, f)
 	}
 	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(b.rank, a.rank) })
@@ -133,7 +134,10 @@ func (r *Report) Faults() []Fault {
 // faultAt returns a fault with its place. Without an offset the place is the member, or the first
 // line of the field.
 func (r *Report) faultAt(field string, line, offset, item int) Fault {
-	f := Fault{Place: place(r.response.spelled(field), item), Offset: -1}
+	f := Fault{Place: field, Offset: -1}
+	if item >= 0 {
+		f.Place = fmt.Sprintf("member %d of %s", item+1, field)
+	}
 	lines := r.response.Header.Values(field)
 	if offset < 0 {
 		line, offset = 0, 0
@@ -142,17 +146,12 @@ func (r *Report) faultAt(field string, line, offset, item int) Fault {
 		}
 	}
 	if line < len(lines) && offset <= len(lines[line]) {
-		f.Value, f.Offset, f.Line = Printable(lines[line]), offset, r.response.lineOf(field, line)
+		f.Value, f.Offset = Printable(lines[line]), offset
+		if numbers := r.response.lines[http.CanonicalHeaderKey(field)]; line < len(numbers) {
+			f.Line = numbers[line]
+		}
 	}
 	return f
-}
-
-// place returns a field with the number of the member.
-func place(field string, item int) string {
-	if item < 0 {
-		return field
-	}
-	return fmt.Sprintf("member %d of %s", item+1, field)
 }
 
 // memberAt returns the index of the line that contains a member of a list, and the offset of the
@@ -171,12 +170,4 @@ func memberAt(lines []string, item int) (line, offset int) {
 		}
 	}
 	return len(lines), 0
-}
-
-// lineOf returns the number of the line with a value of a field, or 0 if it is unknown.
-func (p *response) lineOf(key string, i int) int {
-	if numbers := p.lines[http.CanonicalHeaderKey(key)]; i < len(numbers) {
-		return numbers[i]
-	}
-	return 0
 }

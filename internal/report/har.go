@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,10 +124,7 @@ func delimited(d *json.Decoder, begin json.Delim, one func() error) error {
 
 // emit calls a function for the response of an entry.
 func (e *harEntry) emit(emit func(*response)) {
-	r := e.harResponse
-	if e.Response != nil {
-		r = *e.Response
-	}
+	r := cmp.Or(e.Response, &e.harResponse)
 	p := newResponse("")
 	if r.Status > 0 {
 		p.setStatus(fmt.Sprint(r.Status, " ", r.StatusText))

@@ -92,12 +92,7 @@ func (l Limit) kept() *Limit {
 
 // Announced reports whether a response announced limits.
 func (h Hosts) Announced() bool {
-	for _, host := range h {
-		if host.Form != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.list(), func(host *Host) bool { return host.Form != "" })
 }
 
 // list returns the hosts, sorted by the number of refused requests.

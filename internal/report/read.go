@@ -60,7 +60,7 @@ func Read(source string, from io.Reader) (*Report, error) {
 // response in memory.
 func each(from io.Reader, emit func(*response)) error {
 	final := func(p *response) {
-		if !p.isInterim() {
+		if p != nil && !p.isInterim() {
 			emit(p)
 		}
 	}
@@ -71,47 +71,34 @@ func each(from io.Reader, emit func(*response)) error {
 	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = r.Discard(len(byteOrderMark))
 	}
-	switch start, err := firstByte(r); {
+	_, err := r.Peek(1)
+	start, _ := r.Peek(r.Buffered())
+	switch {
 	case err == io.EOF:
 		return ErrEmpty
 	case err != nil:
 		return err
-	case start == '{':
+	case bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")):
 		return readHAR(r, final)
-	case start == '[':
-		return readHAR(io.MultiReader(strings.NewReader(`{"headers":`), r, strings.NewReader(`}`)), final)
 	}
 	return readLines(r, final)
 }
 
 const byteOrderMark = "\ufeff"
 
-// firstByte returns the first byte that is not white space, among those that are buffered.
-func firstByte(r *bufio.Reader) (byte, error) {
-	if _, err := r.Peek(1); err != nil {
-		return 0, err
-	}
-	start, _ := r.Peek(r.Buffered())
-	if start = bytes.TrimSpace(start); len(start) == 0 {
-		return 0, nil
-	}
-	return start[0], nil
-}
-
 // A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
-	names  map[string]string // as the text spells them, by key
-	lines  map[string][]int  // the numbers of the lines with the values, by key, from 1
-	host   string            // "" if it is unknown
-	unread int               // the number of lines that are not header fields
-	first  int               // the number of the first of these lines
-	empty  *string           // the value of the last field, if it has none yet
-	size   int               // bytes of names and values
+	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
+	host   string           // "" if it is unknown
+	unread int              // the number of lines that are not header fields
+	first  int              // the number of the first of these lines
+	empty  *string          // the value of the last field, if it has none yet
+	size   int              // bytes of names and values
 }
 
 func newResponse(status string) *response {
-	p := &response{Response: &http.Response{Header: http.Header{}}, names: map[string]string{}, lines: map[string][]int{}}
+	p := &response{Response: &http.Response{Header: http.Header{}}, lines: map[string][]int{}}
 	p.setStatus(status)
 	return p
 }
@@ -137,15 +124,18 @@ func (p *response) isInterim() bool {
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
-// curl -v, the first status line and all lines of responses begin with "<".
+// curl -v, the first status line and all lines of responses begin with "<". If there is no
+// response, it calls emit with nil.
 func readLines(r *bufio.Reader, emit func(*response)) error {
 	var p *response
 	host, found, verbose, body := "", false, false, false
 	for number := 1; ; number++ {
 		line, err := readLine(r)
-		if err == io.EOF {
-			break
-		} else if err != nil {
+		switch {
+		case err == io.EOF:
+			emit(p)
+			return nil
+		case err != nil:
 			return err
 		}
 		if !found && strings.HasPrefix(line, "< HTTP/") {
@@ -166,9 +156,7 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 		}
 		switch status := statusLine.FindStringSubmatch(line); {
 		case status != nil:
-			if p != nil {
-				emit(p)
-			}
+			emit(p)
 			p, found, body = newResponse(status[1]), true, false
 			p.host = host
 		case body:
@@ -179,10 +167,6 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 			p.addLine(line, number)
 		}
 	}
-	if p != nil {
-		emit(p)
-	}
-	return nil
 }
 
 // readLine returns the next line without the white space around it. It leaves out the middle of a
@@ -227,7 +211,6 @@ func (p *response) add(name, value string, number int) {
 		return // the response is refused
 	}
 	key := http.CanonicalHeaderKey(name)
-	p.names[key] = name
 	p.Header[key] = append(p.Header[key], value)
 	p.lines[key] = append(p.lines[key], number)
 	p.empty = nil

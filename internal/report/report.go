@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,8 +32,7 @@ type Report struct {
 	Arrived time.Time        `json:"-"` // the clock of the response
 
 	response   *response
-	found      []ratelimit.Finding // the source of Findings
-	number, of int                 // the number of the response in the text, and of all responses
+	number, of int // the number of the response in the text, and of all responses
 }
 
 // New reports on the status and the header of a response. It sets no Findings; call [Report.Check].
@@ -84,10 +84,7 @@ func (r *Report) Speaks() bool {
 
 // Heading returns the status and the form of the limits.
 func (r *Report) Heading() string {
-	status := r.Status
-	if status == "" {
-		status = "no status line"
-	}
+	status := cmp.Or(r.Status, "no status line")
 	if r.Dialect == "" {
 		return status
 	}
@@ -114,15 +111,6 @@ func (r *Report) Notes() []string {
 		list = append(list, "The unit of a reset is a guess, which is marked.")
 	}
 	return list
-}
-
-// spelled returns the name of a field as the response spells it. The current fields have the names
-// of the specification, which errors and findings use too.
-func (p *response) spelled(field string) string {
-	if name, ok := p.names[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
-		return Printable(name)
-	}
-	return field
 }
 
 // A Limit is a limit joined with its policy, or one of them alone. nil and "" are absent, except in

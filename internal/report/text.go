@@ -160,6 +160,5 @@ func duration(d time.Duration) string {
 	if d = d.Round(time.Millisecond); d >= time.Minute {
 		return Readable(int64(d.Round(time.Second) / time.Second))
 	}
-	s := strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
-	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "s"
+	return strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', -1, 64) + "s"
 }
