@@ -318,13 +318,32 @@ func TestOlderFields(t *testing.T) {
 	require.Equal(t, `<stdin>: 200 OK, older form: x-ratelimit
 NAME       PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 "default"  -                           quota 5  requests  -       59s
-malformed X-Ratelimit-Remaining: not well-formed
+malformed X-RateLimit-Remaining: not well-formed
   2 of 5
   ^
 `, stdout)
 	_, stdout, _ = inspecting(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
 	require.Contains(t, stdout, `"form": "x-ratelimit",
   "guessed": true,`)
+}
+
+// Fields have the spelling of the response, not of net/http. The two fields of the
+// specification have its spelling.
+func TestSpelling(t *testing.T) {
+	for name, want := range map[string]string{
+		"x-ratelimit-remaining": "malformed x-ratelimit-remaining",
+		"X-RateLimit-Remaining": "malformed X-RateLimit-Remaining",
+	} {
+		raw := response("RateLimit-Policy: \"a\";q=5", "RateLimit: \"a\";r=1", name+": 3")
+		_, stdout, _ := inspecting(raw, "-lint")
+		require.Contains(t, stdout, "6-5 (should) "+name+": ")
+		_, stdout, _ = inspecting(response(name+": 2 of 5", "X-RateLimit-Limit: 5"))
+		require.Contains(t, stdout, want)
+		_, stdout, _ = inspecting("HTTP/1.1 103 Early Hints\r\n\r\n"+response(name+": 2 of 5", "X-RateLimit-Limit: 5"), "-json")
+		require.Contains(t, stdout, `"field": "`+name+`"`)
+	}
+	_, stdout, _ := inspecting(response("ratelimit: x"))
+	require.Contains(t, stdout, "malformed member 1 of RateLimit: ")
 }
 
 // Absent numbers are absent, not -1.

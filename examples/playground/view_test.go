@@ -138,9 +138,9 @@ func TestFaults(t *testing.T) {
 	require.Equal(t, 4, v.Faults[1].Line)
 
 	v = viewOf("x-ratelimit-limit: 5\nx-ratelimit-remaining: 2 of 5")
-	require.Contains(t, v.Faults[0].Place, "X-Ratelimit-Remaining")
+	require.Contains(t, v.Faults[0].Place, "x-ratelimit-remaining", "the pasted spelling")
 	v = viewOf(`{"headers":[{"name":"x-RateLimit-Limit","value":"9"},{"name":"RateLimit-Policy","value":"\"a\";q=5"}]}`)
-	require.Contains(t, v.Faults[0].Place, "X-Ratelimit-Limit")
+	require.Contains(t, v.Faults[0].Place, "x-RateLimit-Limit", "the spelling of a HAR file")
 	require.Zero(t, v.Faults[0].Line)
 
 	var lines []string

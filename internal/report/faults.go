@@ -28,7 +28,9 @@ type Malformed struct {
 
 // malformed describes an error of parsing the response.
 func (p *response) malformed(e *ratelimit.FieldError) Malformed {
-	m := Malformed{Field: e.Field, Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, Error: e.Error(), err: e}
+	spelled := *e
+	spelled.Field = p.spelled(e.Field)
+	m := Malformed{Field: spelled.Field, Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, Error: spelled.Error(), err: &spelled}
 	if lines := p.Header.Values(e.Field); e.Line < len(lines) {
 		m.Value = Printable(lines[e.Line])
 	}
@@ -65,6 +67,7 @@ type Finding struct {
 func (r *Report) Check() {
 	r.Findings = []Finding{}
 	for _, f := range ratelimit.Check(r.response.Response) {
+		f.Field = r.response.spelled(f.Field)
 		r.Findings = append(r.Findings, FindingOf(f))
 	}
 }

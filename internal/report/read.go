@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -89,16 +90,26 @@ const byteOrderMark = "\ufeff"
 // A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
-	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
-	host   string           // "" if it is unknown
-	unread int              // the number of lines that are not header fields
-	first  int              // the number of the first of these lines
-	empty  *string          // the value of the last field, if it has none yet
-	size   int              // bytes of names and values
+	names  map[string]string // as the text spells them, by key
+	lines  map[string][]int  // the numbers of the lines with the values, by key, from 1
+	host   string            // "" if it is unknown
+	unread int               // the number of lines that are not header fields
+	first  int               // the number of the first of these lines
+	empty  *string           // the value of the last field, if it has none yet
+	size   int               // bytes of names and values
+}
+
+// spelled returns the name of a field as the text spells it. The current fields have the names of
+// the specification, which errors and findings use too.
+func (p *response) spelled(field string) string {
+	if name, ok := p.names[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
+		return Printable(name)
+	}
+	return field
 }
 
 func newResponse(status string) *response {
-	p := &response{Response: &http.Response{Header: http.Header{}}, lines: map[string][]int{}}
+	p := &response{Response: &http.Response{Header: http.Header{}}, names: map[string]string{}, lines: map[string][]int{}}
 	p.setStatus(status)
 	return p
 }
@@ -211,6 +222,7 @@ func (p *response) add(name, value string, number int) {
 		return // the response is refused
 	}
 	key := http.CanonicalHeaderKey(name)
+	p.names[key] = name
 	p.Header[key] = append(p.Header[key], value)
 	p.lines[key] = append(p.lines[key], number)
 	p.empty = nil
