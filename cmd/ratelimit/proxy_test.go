@@ -268,6 +268,8 @@ func TestProxyFlags(t *testing.T) {
 		{"a negative queue", []string{"-to", "http://a/", "-queue", "-1"}, exitFailed, "-queue"},
 		{"a negative memory", []string{"-to", "http://a/", "-body-memory", "-1"}, exitFailed, "-body-memory"},
 		{"a host with a port", []string{"-to", "http://a/", "-host", "a:1"}, exitFailed, "-host"},
+		{"a host without a name", []string{"-to", "http://a/", "-host", "a,,b"}, exitFailed, "-host"},
+		{"two hosts", []string{"-to", "http://a/", "-host", "proxy.example,b", "-listen", busy.Addr().String()}, exitFailed, "in use"},
 		{"an address without a port", []string{"-to", "http://a/", "-listen", "8700"}, exitFailed, "ratelimit proxy: -listen is not an address: write 127.0.0.1:8700 or unix:PATH\nFor help"},
 		{"no address, which would be all of them", []string{"-to", "http://a/", "-listen", ""}, exitFailed, "-listen is not an address"},
 		{"a socket without a path", []string{"-to", "http://a/", "-admin", "unix:"}, exitFailed, "-admin is not an address: write 127.0.0.1:8701 or unix:PATH\n"},

@@ -43,6 +43,7 @@ func TestMapping(t *testing.T) {
 		{"escapes", "https://api.example", "Content-Location", "https://api.example/a%2Fb", "http://proxy/a%2Fb", 1},
 		{"below a path", "https://api.example/v1/", "Location", "https://api.example/v1/x", "http://proxy/x", 1},
 		{"below a path, relative", "https://api.example/v1", "Location", "/v1/x?y", "/x?y", 1},
+		{"below a path, with a scheme and no host", "https://api.example/v1", "Location", "https:/v1/x", "https:/v1/x", 0},
 		{"next to a path", "https://api.example/v1", "Location", "https://api.example/v12", "https://api.example/v12", 0},
 		{"no reference", "https://api.example", "Location", "%zz", "%zz", 0},
 		{

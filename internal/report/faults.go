@@ -116,9 +116,7 @@ func (r *Report) Faults() []Fault {
 		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(m.Error, "ratelimit: "), ": ")
 		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
 		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
-		same := func(g Finding) bool {
-			return g.Field == e.Field && g.Source.Line == e.Line && g.Source.Offset == e.Offset
-		}
+		same := func(g Finding) bool { return g.Field == e.Field && g.Source.Line == e.Line }
 		if at := slices.IndexFunc(found, same); at >= 0 {
 			f.Level, f.Rule, f.Remedy = found[at].Level, found[at].Rule, found[at].Message
 			found = slices.Delete(found, at, at+1)
