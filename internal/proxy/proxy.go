@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,7 +187,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // redirect rewrites the references to the server in a header.
 func (p *Proxy) redirect(j *job, h http.Header) {
-	if p.config.Rewrite && j.proxy != "http://" && j.proxy != "https://" {
+	if p.config.Rewrite && !strings.HasSuffix(j.proxy, "://") { // else the request has no Host
 		m := mapping{p.config.To, j.proxy}
 		if n := m.header(h); n > 0 {
 			p.stats.update(j.key, func(k *keyStats) { k.Rewrote += int64(n) })
