@@ -58,23 +58,23 @@ var sourceNames = map[Source]string{
 // String returns "none", "retry-after", "limit", "window" or "refused".
 func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 
-// An Advice is what a client should do after a response. The zero Advice is to go on. A server
-// may refuse a request although something remains (draft-11 Section 4.1.1), and the quota need
-// not be back at the end of a wait (Section 8.4).
+// An Advice is what a client should do after a response. The zero Advice means to go on. A
+// server may refuse a request although something remains (draft-11 Section 4.1.1), and the
+// quota need not be back at the end of a wait (Section 8.4).
 type Advice struct {
 	Wait  time.Duration // before the next request, from the arrival of the response: 0 (go on) to MaxWait
 	Asked time.Duration // the wait that the server asks for, which may be longer than MaxWait
-	// Pace is the time between requests that spreads the remaining requests over the time left,
-	// rounded up, such as 500 ms for r=60;t=30; 0 if it is unknown. MaxWait does not cut it.
+	// Pace is the time between requests that spreads the remaining requests over the time left. It
+	// is rounded up, such as 500 ms for r=60;t=30; 0 is unknown. MaxWait does not cut it.
 	Pace   time.Duration
 	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
 	// Limit is the limit that decided the wait. If Retry-After or Advisor.Refused decided it,
 	// Limit is the tightest limit ([Fields.Tightest]), or zero if something remains of it.
 	Limit  Limit
 	Capped bool // Wait is shorter than Asked: the next request is a probe
-	// Refused is true if a limit refused the request: the status is 429 or 503; or it is 403,
-	// and nothing remains or there is a Retry-After; or Advisor.Refused reports it. A 503
-	// without a wait may be an outage. It counts, because it is what nginx answers by default.
+	// Refused is true if a limit refused the request. A 429 and a 503 are refusals. A 403 is
+	// one if nothing remains, or if it has a Retry-After. Advisor.Refused can report others. A
+	// 503 without a wait may be an outage; it counts, because nginx refuses so by default.
 	Refused bool
 	Fields  Fields // all policies and limits; none for a response from a cache
 }
@@ -146,8 +146,8 @@ func (a *Advice) why() string {
 	return strings.Join(parts, ", ")
 }
 
-// hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit without a
-// name and without a reset looks like none.
+// hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit with
+// neither name nor reset looks like none.
 func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
@@ -187,17 +187,17 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //
 // The first of these that is present decides the wait:
 //
-//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts if
-//     there are well-formed limits in the current form or that of the next draft, or if nothing
-//     remains of some limit. Otherwise it is ignored, because it repeats a reset, or is a hint
+//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
+//     only next to well-formed limits in the form of the current or the next draft, or if
+//     nothing remains of a limit. Otherwise it is ignored: it repeats a reset, or is a hint
 //     when to poll this one resource.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
 //   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown].
 //
-// Apart from that, fields have the same meaning with every status (Section 6). The limits of
-// requests with something remaining set the Pace. If there are several, the slowest counts.
+// Apart from that, fields have the same meaning with every status (Section 6). Limits of requests
+// with something remaining set the Pace. If there are several, the slowest pace counts.
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
 // (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it.

@@ -46,8 +46,8 @@ func (s *handling) announces() bool {
 }
 
 // DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, without
-// Done. ok is false if there is none, or if its Take failed. Do not change the slices and the
-// Problem of the Decision: they are shared.
+// Done. ok is false without a Middleware, or if its Take failed. Do not change the slices and
+// the Problem of the Decision: they are shared.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s, ok := ctx.Value(handlingKey{}).(*handling)
 	if !ok || !s.decided {
@@ -71,7 +71,7 @@ func (s *handling) lookOutside() {
 	}
 }
 
-// joinOutside joins what that limiter announces with the header of j. A reverse proxy may have
+// joinOutside joins the limits of that other limiter with the header of j. A reverse proxy may have
 // deleted these fields, after an informational response, or added those of upstream to them.
 func (s *handling) joinOutside(j joining) error {
 	for key, lines := range s.outside {
@@ -114,7 +114,7 @@ func (s *handling) announce(status int) {
 }
 
 // writes reports whether a Handler in front will write the forms, each once, from all limits.
-// If a handler has hijacked the connection, those in front have announced before.
+// If a handler has hijacked the connection, the Handlers in front have announced before.
 func (s *handling) writes(forms []*Dialect) bool {
 	if s == nil || !s.announces() {
 		return s != nil && s.outer.writes(forms)
@@ -125,8 +125,8 @@ func (s *handling) writes(forms []*Dialect) bool {
 	return !s.announced
 }
 
-// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below it is
-// one pointer, so that it is not allocated.
+// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below,
+// it is one pointer, so it needs no allocation.
 type announcer struct{ s *handling }
 
 // announcer returns a ResponseWriter that is a Flusher and a Hijacker if s.writer is.

@@ -15,9 +15,9 @@ import (
 
 // Check returns the rules of draft-11 that a response breaks, for tests of servers. A correct
 // server has no finding above [LevelNote]. CONFORMANCE.md lists the rules, and the faults that
-// Check does not find. A [Sequence] finds those that only several responses show. The result is nil
-// if the response breaks no rule, has no fields of limits, or is nil. A test should therefore also
-// require the fields. Keys of http.Header must be canonical, as for [Parse].
+// Check does not find. A [Sequence] finds faults that only several responses show. The result
+// is nil if the response breaks no rule, has no fields of limits, or is nil. A test should
+// therefore also require the fields. Keys of http.Header must be canonical, as for [Parse].
 //
 // A malformed field has one finding, because strict clients ignore the field (draft-11 Section 7).
 // Check reads no body, and older fields only to find contradictions to the current fields. A
@@ -368,9 +368,9 @@ func (c *checker) retryLate(asked int64) {
 	}
 }
 
-// older checks that older fields do not contradict the current ones. They must contain one of the
-// current limits, and only quotas of current policies. draft-06 Section 3.1 asks for the limit that
-// is closest to exhaustion.
+// older checks that older fields do not contradict the current ones. They must contain one of
+// the current limits, and only quotas of current policies. The limit should be the one closest
+// to exhaustion (draft-06 Section 3.1).
 func (c *checker) older() {
 	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return

@@ -120,8 +120,8 @@ var (
 	ruleFraction = rule{"6-9", LevelShould, "write a whole number, because many clients read nothing else"}
 )
 
-// in returns the finding that the rule is broken by a member of a field, or by the field if item
-// is -1. args are those of the message.
+// in returns the finding that a member of a field breaks the rule, or the field if item is -1.
+// The message is a format for args.
 func (r rule) in(field string, item int, args ...any) Finding {
 	return r.at(FieldError{Field: field, Line: -1, Offset: -1, Item: item}, args...)
 }

@@ -24,8 +24,8 @@
 //     [Parse] for the current fields alone.
 //   - To write the fields in a handler, call [Fields.Set]. To answer a request that exceeds
 //     a limit, call [Refuse].
-//   - To add the limits of a gateway, put a [Middleware] in front of a reverse proxy, or
-//     call [RestrictHeader] if the gateway does not use net/http.
+//   - To add the limits of a gateway, put a [Middleware] in front of a reverse proxy. Without
+//     net/http, call [RestrictHeader].
 //   - To test a server, call [Check] with a response, or use a [Sequence].
 //   - To test a parser of yours, use the JSON files in testdata/vectors.
 //
@@ -36,16 +36,15 @@
 // # Reading and writing
 //
 // [Parse] and [ParseAny] read an [http.Header]. [ParsePolicies] and [ParseLimits] read lines
-// from anywhere else. A malformed field is ignored as a whole. The result next to an error can
-// be used, and a [FieldError] contains what is wrong, and where.
+// from anywhere else. A malformed field is ignored as a whole. The result that comes with an
+// error can be used. A [FieldError] contains the fault and its place.
 //
 // Functions that write return an error if a value cannot be written, such as a name with an
-// accent, and then write nothing; [RestrictHeader] is an exception. [Dialect.Set] writes older
-// fields, for clients that know no others.
+// accent. They then write nothing, except [RestrictHeader] and [Middleware]. [Dialect.Set]
+// writes older fields, for clients that know no others.
 //
-// Input may be hostile. Work and memory are linear in its length. A field has at most 1024
-// members, and a member at most 256 parameters. No error contains field content except a
-// policy's name.
+// Input may be hostile. Work and memory are linear in its length. A field has at most 1024 members,
+// and a member at most 256 parameters. No error contains field content except a policy's name.
 //
 // [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit.
 // A value under another spelling is neither found nor replaced. [HeaderOf] converts such a map.
@@ -65,16 +64,14 @@
 // fourth. An example of [Middleware] writes the last. If r is 0, a client waits for t.
 // Otherwise it can spread its requests, one every t ÷ r seconds.
 //
-// Announce no more than the server can serve (Section 6). [Limit.Cap] can keep a client
-// from spending a whole quota in the last second of a window. [Limit.Jitter] spreads the
-// moments at which clients come back (Section 8.5). Call them before you put a limit into a
-// [Decision]. An intermediary may lower the values of upstream, but never raise them
-// (Section 7.2).
+// Announce no more than the server can serve (Section 6). [Limit.Cap] can keep a client from
+// spending a whole quota in the last second of a window. [Limit.Jitter] spreads the moments at
+// which clients come back (Section 8.5). Call them before you put a limit into a [Decision]. An
+// intermediary may lower the values of upstream, but never raise them (Section 7.2).
 //
-// Make partition keys from the request alone, hash them if they could identify the client,
-// and document how you make them (Section 6.1). Leave the fields out if a client could use
-// them to saturate the server (Section 8.2). Limits do not bind clients: a server must still
-// protect itself (Section 8.1).
+// Make partition keys from the request alone, and document how (Section 6.1). Hash keys that could
+// identify the client. Leave the fields out if a client could use them to saturate the server
+// (Section 8.2). Limits do not bind clients: a server must still protect itself (Section 8.1).
 //
 // # Clients
 //

@@ -24,15 +24,13 @@ type Cost struct {
 	Units  int64  // an estimate of the units that the request takes, such as 1200; 0 or less is none
 }
 
-// A Gate delays requests until servers allow them. [Transport] uses one for an
-// [http.Client]. Use it directly for other protocols and for queues of work. Call Enter or
-// TryEnter before each request, and pass the [Advice] of an [Advisor] to the [Pass] after
-// each answer.
+// A Gate delays requests until servers allow them. [Transport] uses one for an [http.Client]. Use
+// it directly for other protocols and for queues of work. Call Enter or TryEnter before each
+// request, and pass the [Advice] of an [Advisor] to the [Pass] after each answer.
 //
-// Requests with the same key share their limits. They wait in the order in which they came,
-// so that small requests do not starve a large one. The zero Gate is ready to use. After the
-// first use it must not be copied, and its fields must not be changed. It is safe for
-// concurrent use.
+// Requests with the same key share their limits. They wait in the order in which they came, so that
+// small requests do not starve a large one. The zero Gate is ready to use. After the first use it
+// must not be copied, and its fields must not be changed. It is safe for concurrent use.
 //
 //   - For a new key, ten requests are sent at once. The others wait for the first answer, at
 //     most half a second. If requests have costs, only one is sent before the first answer.
@@ -49,11 +47,11 @@ type Cost struct {
 //     probe is sent, until there is an answer. If a probe fails, another takes its place.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of
 //     date when they arrive. Requests are then spaced by window ÷ quota until a refusal.
-//   - After a refusal that asks for no wait, the key waits for up to 300 ms, and half as
-//     long again after each further refusal, up to 32 s. Half of each wait is random. The
+//   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further
+//     refusal makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. The
 //     next such wait begins with half of the one that was enough. If a request is refused
-//     although no other is under way, requests are spaced from then on. They are further
-//     apart after each refusal, and a little closer after each served request.
+//     although no other is under way, requests are spaced from then on. They are further apart
+//     after each refusal, and a little closer after each served request.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
 //     under way. Answers raise this number again, slowly near the number that was refused.
 //     Several refusals count as one if no request was served in between. A policy of
@@ -65,8 +63,8 @@ type Cost struct {
 // A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
 	// MaxWait is the longest wait that is obeyed; 0, or less, is DefaultMaxWait. After it one
-	// request is sent as a probe. If the probe is refused, the next wait is half as long
-	// again, up to the wait that the server asks for.
+	// request is sent as a probe. Each refused probe makes the next wait 1.5 times as long, up
+	// to the wait that the server asks for.
 	MaxWait time.Duration
 	// Pace also spaces requests by Advice.Pace. A request whose deadline comes before its
 	// turn is sent at once.
@@ -79,8 +77,8 @@ type Gate struct {
 	// wait in force, requests with other keys are sent at once. See [Gate.Keys].
 	MaxKeys int
 	// Waiting is called before a request begins to wait, also if the wait ends at once with a
-	// [WaitError]. The function that it returns is called when the wait is over. Either may
-	// be nil. If Waiting blocks, it delays only that request.
+	// [WaitError]. Its result done is called when the wait is over. Both functions may be nil.
+	// If Waiting blocks, it delays only that request.
 	Waiting func(Wait) (done func())
 
 	mu    sync.Mutex
@@ -166,10 +164,10 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 	return g.enter(ctx, []byte(key), &entrant{trip: machine.Trip{Prices: pricesOf(costs)}})
 }
 
-// TryEnter is Enter for a caller that has other work to do. If the request may not be sent
-// now, pass is nil, and until is a later time at which to ask again. Otherwise until is the
-// zero time. It does not overtake requests that wait in Enter, and does not call Waiting. Send
-// the request without a [Transport] that has the same Gate, which would count it twice.
+// TryEnter is Enter for a caller that has other work to do. If the request may not be sent now,
+// pass is nil, and until is a later time at which to ask again. Otherwise until is the zero time.
+// TryEnter does not overtake requests that wait in Enter, and does not call Waiting. Do not send
+// the request by a [Transport] with the same Gate, which would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
 	p := &Pass{gate: g, leg: leg{trip: machine.Trip{Prices: pricesOf(costs)}}}
 	g.mu.Lock()
@@ -319,10 +317,9 @@ func (p *Pass) legOf(x *entry, now time.Time) *leg {
 	return p.next
 }
 
-// Forget forgets a key, as is useful after a change of credentials. It also forgets the
-// resources of the key (see [Transport.Key]) and, if the key is an origin, such as
-// "https://api.example", all keys that [KeyBy] has made of it. Answers to requests under way
-// have no effect.
+// Forget forgets a key and its resources (see [Transport.Key]), for example after a change of
+// credentials. If the key is an origin, such as "https://api.example", it also forgets all
+// keys that [KeyBy] has made of that origin. Answers to requests under way have no effect.
 func (g *Gate) Forget(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

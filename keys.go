@@ -19,10 +19,10 @@ import (
 
 // Bounds of what a Gate remembers.
 const (
-	// maxKeys is Gate.MaxKeys if that is 0. If there are more, the Gate looks at some keys that
-	// were used longest ago, and forgets the one with which the least is lost. It never forgets
-	// a key with a wait in force. If all of them have one, it looks at all keys, but only once in
-	// a sweepTime.
+	// maxKeys is Gate.MaxKeys if that is 0. If there are more, the Gate looks at some keys
+	// that were used longest ago, and forgets the key with which the least is lost. It never
+	// forgets a key with a wait in force. If all of these keys have a wait, it looks at all
+	// keys, but only once in a sweepTime.
 	maxKeys   = 16_384
 	looks     = 64
 	sweepTime = time.Second
@@ -102,9 +102,9 @@ func isKeyBy(key, origin []byte) bool {
 	return ok && (len(rest) == 0 || rest[0] == keyMark[0] && len(rest) == len(keyMark)+hashLen)
 }
 
-// An entry is what is known of a key or of one of its resources, and the requests that wait
-// for it. It is guarded by the lock of its Gate. If the Gate forgets a key, it makes a new
-// entry. The requests under way still belong to the old one, from which nothing is learnt.
+// An entry is what is known of a key or of one of its resources, and the requests that wait for it.
+// It is guarded by the lock of its Gate. If the Gate forgets a key, it makes a new entry. The
+// requests under way still belong to the old entry, and their answers change nothing.
 type entry struct {
 	gate    *Gate
 	key     string // of a resource: that of its key, a space, and the name of the resource
@@ -187,9 +187,9 @@ func (g *Gate) displace(now time.Time) bool {
 	return e != nil
 }
 
-// leastLost looks at the keys that were used longest ago, and returns the one with which the least
-// is lost, nil if all of them have a wait in force. These count as used, so that other keys are
-// looked at next.
+// leastLost looks at the keys that were used longest ago, and returns the key with which the
+// least is lost. It returns nil if all of them have a wait in force. Keys with a wait count as
+// used, so that other keys are looked at next.
 func (g *Gate) leastLost(most int, now time.Time) (oldest *entry) {
 	least, place := machine.WaitLost, g.used.Front()
 	for range min(g.used.Len(), most) {
@@ -307,7 +307,7 @@ func (e *entry) endScout(path string) {
 	}
 }
 
-// forgetResource forgets a resource of a key. Its waiters ask the others again.
+// forgetResource forgets a resource of a key. Its waiters ask the other entries again.
 func (e *entry) forgetResource(x *entry, now time.Time) {
 	delete(e.resources, x.key)
 	for path, list := range e.paths {

@@ -170,9 +170,9 @@ func appendJSONString(b []byte, s string) []byte {
 }
 
 // UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal names
-// counts. A member of another type than RFC 9457 Section 3.1 has is ignored. Members without a
-// struct field become Extensions, with their text in b. If b is not a JSON object, or is nested too
-// deeply for package json, the error wraps ErrSyntax, and p is unchanged.
+// counts. A member whose type differs from that in RFC 9457 Section 3.1 is ignored. Members
+// without a struct field become Extensions, with their text in b. If b is not a JSON object,
+// or is nested too deeply for package json, the error wraps ErrSyntax, and p is unchanged.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -245,10 +245,10 @@ func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte
 
 const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
-// ReadProblem reads the problem document of a response with any status. It does not close the body.
-// If the media type is not [ProblemMediaType], the body is not read, and the error wraps ErrType.
-// Otherwise the error wraps ErrTooMany if the document is longer than 1 MiB, ErrSyntax if it is not
-// a JSON object, or the error from the body.
+// ReadProblem reads the problem document of a response with any status. It does not close the
+// body. If the media type is not [ProblemMediaType], the body is not read, and the error wraps
+// ErrType. If the document is longer than 1 MiB, the error wraps ErrTooMany. If it is not a
+// JSON object, the error wraps ErrSyntax. Otherwise it wraps the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errors.New("ratelimit: problem document: no response body")

@@ -114,10 +114,10 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read, and is not written. "" is none, "ratelimit" the current
-	// fields, "ratelimit-lenient" current fields that [Parse] refuses, and "ratelimit-next" the
-	// form of the draft that follows draft-11. Older forms are "draft-00" to "draft-07",
-	// "x-ratelimit" and others by family or vendor, or the name of one of [LegacyOptions].Dialects.
+	// Dialect names the form that was read, and is not written. "" is none, and "ratelimit" the
+	// current fields. Current fields that [Parse] refuses are "ratelimit-lenient", and the form of
+	// the next draft is "ratelimit-next". Older forms are "draft-00" to "draft-07", "x-ratelimit"
+	// and others by family or vendor, or the name of one of [LegacyOptions].Dialects.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
 	// [LegacyOptions.Reset]. It is not written.
@@ -353,11 +353,11 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to reach first, and false if f has none. In
-// each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot be
-// compared, the smallest fraction of the quota decides. A limit without a known quota comes after
-// these, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between equals
-// the longer Reset decides (absent is shortest), then the order in f.
+// Tightest returns the limit that a client is likely to reach first, and false if f has none.
+// In each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot
+// be compared, the smallest fraction of the quota decides. A limit without a known quota comes
+// later, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between
+// equal limits the longer Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
 	switch len(f.Limits) {
 	case 0:

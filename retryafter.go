@@ -19,7 +19,7 @@ const (
 const (
 	dateKey = "Date" // RFC 9110 Section 6.6.1
 	ageKey  = "Age"  // RFC 9111 Section 5.1
-	// cacheKey is what github.com/gregjones/httpcache sets to 1, which sends no Age.
+	// github.com/gregjones/httpcache sets cacheKey to 1, and no Age.
 	cacheKey = "X-From-Cache"
 )
 
@@ -58,8 +58,8 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	return r, ok
 }
 
-// wait returns the wait that the line asks for, at least 0. A date is measured from the result of
-// now. The wait saturates.
+// wait returns the wait that the line asks for, at least 0. The wait until a date is counted
+// from now(). The wait saturates.
 func (r *retryAfter) wait(now func() time.Time) time.Duration {
 	if r.date.IsZero() {
 		return r.seconds.Span(1).Duration()
@@ -80,12 +80,12 @@ func (r *retryAfter) wait(now func() time.Time) time.Duration {
 //     X-Throttle-Wait-Seconds. A wait of 0 in these fields is ignored, because some servers
 //     send it with every response. If there are more than 1024 of these fields, none is read.
 //
-// If a field has several lines, the first that can be read counts, of at most 16. A number is in
-// seconds, unless the name contains another unit, and may have a fraction. A date is an HTTP-date
-// in any of its three forms, or a timestamp of RFC 3339. It is measured from the field Date. It
-// is measured from received if there is no Date, if Date is more than a day away from received,
-// or if the response comes from a cache (a positive Age). A year of two digits is at most 50
-// years ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
+// If a field has several lines, the first that can be read counts, of at most 16. A number is
+// in seconds, unless the name contains another unit, and may have a fraction. A date is an
+// HTTP-date in any of its three forms, or a timestamp of RFC 3339. The wait until a date is
+// counted from the field Date. It is counted from received if Date is absent or more than a
+// day off, or if the response comes from a cache. A year of two digits is at most 50 years
+// ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {

@@ -14,12 +14,12 @@ import (
 )
 
 // A Sequence checks the responses that one client gets from one server. Use it in tests of
-// servers, as [Check] for a single response. It compares the responses with models of limiters:
-// a fixed window, a sliding log, a sliding window counter and a token bucket. If no model
-// explains the responses, the server has a fault. The models allow for up to four servers that
-// count apart. CONFORMANCE.md lists the rules. The zero Sequence is ready to use. It remembers
-// at most 64 limits. It must not be used concurrently, but the requests may overlap, and
-// responses may be lost.
+// servers, as [Check] for a single response. It compares the responses with models of
+// limiters: a fixed window, a sliding log, a sliding window counter and a token bucket. If no
+// model explains the responses, the server has a fault. The models allow for up to four
+// servers that count separately. CONFORMANCE.md lists the rules. The zero Sequence is ready to
+// use. It remembers at most 64 limits. It must not be used concurrently, but the requests may
+// overlap, and responses may be lost.
 type Sequence struct {
 	// Alone promises that no other client uses the quota, that every request costs the
 	// same, and that the server never lowers its numbers (draft-11 Section 8.3). A fault is
@@ -298,8 +298,8 @@ type terms struct {
 
 func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
 
-// A subject identifies a run. Older fields have one set of names for all limits of a server,
-// and contain the tightest limit: there, other terms are another limit.
+// A subject identifies a run. Older fields contain only the tightest limit of a server: if
+// their terms change, they describe another limit.
 type subject struct {
 	identity
 	terms
@@ -392,7 +392,7 @@ func (x *exchange) limits() {
 }
 
 // limit compares a limit with what is remembered of it. A doubt is certain only if the requests are
-// known to use the limit: if one of several limits never falls, it may be for other requests.
+// known to use the limit. If one of several limits never falls, it may be for other requests.
 func (x *exchange) limit(m *joined, item int) {
 	r := m.run
 	now := limiters.Response{

@@ -17,11 +17,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. Until the
-// reset the client then takes at most burst times the average rate of p, the policy of l
-// (draft-11 Sections 6 and 8.5). burst is the decimal that it prints as, so 0.1 is a tenth. A
-// burst that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is
-// unchanged if burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
+// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. The client then
+// takes at most burst times the average rate of p until the reset (draft-11 Sections 6 and 8.5). p
+// is the policy of l. burst is the decimal that it prints as: 0.1 is a tenth. A burst that is
+// negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is unchanged if
+// burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -80,7 +80,7 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // limits of its Decision.
 //
 // If something remains, but less than the request costs, the fields do not contain the time at
-// which enough is available. Set Retry-After to it before: Refuse keeps it.
+// which enough is available. Set Retry-After to this time before the call: Refuse keeps it.
 //
 // On error nothing is written. The error wraps ErrMissing if p names a violated policy that
 // is not in f. Otherwise it is that of [Fields.Set] or [Problem.MarshalJSON].
@@ -132,8 +132,8 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 
 // Expose lets scripts of another origin read the limits in h. It adds the names of Retry-After and
 // of all fields in h that [ParseAny] reads to Access-Control-Expose-Headers. Call it after the
-// fields are set. [Refuse] and [Middleware] call it if the response allows another origin. "*" does
-// not replace names, because for a request with credentials it is an ordinary name.
+// fields are set. [Refuse] and [Middleware] call it if the response allows another origin. The
+// names are needed next to a "*" too, which is an ordinary name in a request with credentials.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key

@@ -32,8 +32,8 @@ import (
 // A Retry-After delays all requests of the key. If the shards of a server answer 503
 // independently, let Key return a different text for each shard.
 //
-// For a new key, and if the number of concurrent requests is limited, a request is under way
-// until its body has been read to the end or closed.
+// A request is under way until its answer arrives. For a new key, or if concurrent requests
+// are limited, it is under way until the body ends or is closed.
 type Transport struct {
 	Base    http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	Advisor Advisor           // reads the responses
@@ -54,7 +54,7 @@ type Transport struct {
 	// tokens of its prompt; nil is none. It must leave the body as it is.
 	Cost func(*http.Request) []Cost
 	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and
-	// the function that it returns after that of Gate.Waiting.
+	// its done after that of Gate.Waiting.
 	Waiting func(*http.Request, Wait) (done func())
 	// Observe is called for every response with information about limits, before RoundTrip
 	// returns or sends the request again; nil is not called.
@@ -280,9 +280,9 @@ const (
 	longestRead = time.Second
 )
 
-// keepBody replaces the body of a response by a copy of its beginning, and closes it, so that
-// its connection is free during the wait. If the body is longer, reading the copy ends with
-// io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
+// keepBody replaces the body of a response by a copy of its beginning, and closes the body, so
+// that its connection is free during the wait. If the body is longer, reading the copy ends
+// with io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
 // os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
