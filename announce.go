@@ -46,8 +46,8 @@ func (s *handling) announces() bool {
 }
 
 // DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, without
-// Done. ok is false without a Middleware, or if its Take failed. Do not change the slices and
-// the Problem of the Decision: they are shared.
+// Done. ok is false without a Middleware, or if its Take failed. Do not change its slices and
+// its Problem: they are shared.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s, ok := ctx.Value(handlingKey{}).(*handling)
 	if !ok || !s.decided {

@@ -85,7 +85,7 @@ func (r *retryAfter) wait(now func() time.Time) time.Duration {
 // HTTP-date in any of its three forms, or a timestamp of RFC 3339. The wait until a date is
 // counted from the field Date. It is counted from received if Date is absent or more than a
 // day off, or if the response comes from a cache. A year of two digits is at most 50 years
-// ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
+// ahead (RFC 9110 Section 5.6.7). The wait saturates.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {

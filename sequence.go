@@ -18,7 +18,7 @@ import (
 // limiters: a fixed window, a sliding log, a sliding window counter and a token bucket. If no
 // model explains the responses, the server has a fault. The models allow for up to four
 // servers that count separately. CONFORMANCE.md lists the rules. The zero Sequence is ready to
-// use. It remembers at most 64 limits. It must not be used concurrently, but the requests may
+// use. It remembers at most 64 limits. It must not be used concurrently. The requests may
 // overlap, and responses may be lost.
 type Sequence struct {
 	// Alone promises that no other client uses the quota, that every request costs the
@@ -104,7 +104,7 @@ func (s *Sequence) Models() []string {
 	return list
 }
 
-// behavior describes the models that explain all responses, the simplest one first.
+// behavior describes the models that explain all responses, the simplest first.
 func (r *run) behavior() string {
 	models, responses := r.Run.Models(), fmt.Sprintf("%d responses", r.Responses())
 	if r.Responses() == 1 {
