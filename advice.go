@@ -188,9 +188,9 @@ func Advise(resp *http.Response, received time.Time) Advice {
 // The first of these that is present decides the wait:
 //
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
-//     only next to well-formed limits in the form of the current or the next draft, or if
-//     nothing remains of a limit. Otherwise it is ignored: it repeats a reset, or is a hint
-//     when to poll this one resource.
+//     only next to well-formed limits of the current or the next draft, or if nothing remains
+//     of a limit. Otherwise it is ignored: it repeats a reset, or is a hint when to poll this
+//     one resource.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.

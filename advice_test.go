@@ -330,8 +330,8 @@ func TestSetRetryAfterMs(t *testing.T) {
 	}
 }
 
-// Whatever a response asks for, and whatever the clocks are, a limit only raises the wait, also
-// for clients that read only the first line of Retry-After.
+// A limit only raises the wait, whatever a response asks for and whatever the clocks are. That
+// holds for clients that read only the first line of Retry-After, too.
 func TestRaiseRetryAfter(t *testing.T) {
 	waits := []string{"", "0", "5", "60.5", "-1", "soon", "0.0001", "99999999999999999999", "Sat, 21 Nov 2026 03:01:30 GMT",
 		"Saturday, 21-Nov-26 03:02:30 GMT", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "Sun, 06 Nov 1994 08:49:37 GMT"}
@@ -377,8 +377,8 @@ func TestRaiseRetryAfter(t *testing.T) {
 	}
 }
 
-// lawSetRetryAfter checks, with the reader's understanding of both headers, that the wait of
-// h is never shortened, and that the fields ask for no longer wait afterwards.
+// lawSetRetryAfter reads the header before and after SetRetryAfter. The wait of h is never
+// shortened, and afterwards no limit has a longer wait.
 func lawSetRetryAfter(t testing.TB, h http.Header, f Fields) {
 	t.Helper()
 	now := time.Now()

@@ -46,7 +46,7 @@ func (s *handling) announces() bool {
 }
 
 // DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, without
-// Done. ok is false without a Middleware, or if its Take failed. Do not change its slices and
+// Done. Without a Middleware, or if its Take failed, ok is false. Do not change its slices and
 // its Problem: they are shared.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s, ok := ctx.Value(handlingKey{}).(*handling)

@@ -301,8 +301,8 @@ func BenchmarkSizedHeaders(b *testing.B) {
 	}
 }
 
-// BenchmarkGateState reads the state of 10,000 keys. gap-ns is the longest time that Keys took
-// between two keys, in the fastest round: it includes the time for which the lock is held.
+// BenchmarkGateState reads the state of 10,000 keys. In the fastest round, gap-ns is the longest
+// time that Keys took between two keys. It includes the time for which the lock is held.
 func BenchmarkGateState(b *testing.B) {
 	const keys = 10_000
 	var g Gate

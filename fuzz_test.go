@@ -198,10 +198,9 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 }
 
 // lawAdvise checks an Advice against its definition. The wait is Retry-After in seconds, else the
-// longest wait of a limit with nothing remaining, else, for a refusal, the longest wait of a
-// limit with an unknown remaining. The pace is the slowest.
-// It computes with exact numbers, and allows the Advice to be rounded up to a nanosecond and cut to
-// a Duration.
+// longest wait of a limit with nothing remaining. If there is neither, a refusal has the longest
+// wait of a limit with an unknown remaining. The pace is the slowest. The law computes with exact
+// numbers, and allows the Advice to be rounded up to a nanosecond and cut to a Duration.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
 	seconds := h[retryAfterKey]

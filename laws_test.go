@@ -292,8 +292,8 @@ func lawJoin(t testing.TB, f Fields) {
 	require.Equal(t, comparable && duplicate, comparable && errors.Is(f.Validate(), ErrDuplicate))
 }
 
-// lawTightest checks Tightest against its definition: no limit of the same unit has less
-// remaining, and the lowest limit of no other unit has a smaller fraction remaining.
+// lawTightest checks Tightest against its definition. No limit of the same unit has less
+// remaining. In every other unit the lowest limit has no smaller fraction remaining.
 func lawTightest(t testing.TB, f Fields) {
 	tightest, ok := f.Tightest()
 	require.Equal(t, len(f.Limits) > 0, ok)

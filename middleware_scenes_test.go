@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written expands the abbreviations of these tables. "X-RateLimit-*: 10, 4, 9" is Limit,
-// Remaining and Reset. "limits: burst 4/10 w=60 t=9, daily -/100" is RateLimit-Policy and
-// RateLimit: what remains of each quota, and a dash for an absent number.
+// written expands the abbreviations of these tables. In "X-RateLimit-*: 10, 4, 9" the numbers
+// are Limit, Remaining and Reset. The line "limits: burst 4/10 w=60 t=9, daily -/100" becomes
+// RateLimit-Policy and RateLimit. It has what remains of each quota, and a dash for an absent
+// number.
 func written(text string) string {
 	text = triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
 	return current.ReplaceAllStringFunc(text, func(line string) string {

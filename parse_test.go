@@ -179,9 +179,9 @@ func TestParseEveryByte(t *testing.T) {
 	}
 }
 
-// A hostile value takes at most a small multiple of its length in memory, including garbage: two
-// bytes of a parameter become a Param of 32, in a growing slice. BenchmarkHostile measures the
-// time.
+// A hostile value takes at most a small multiple of its length in memory, garbage included.
+// Two bytes of a parameter become a Param of 32, in a growing slice. BenchmarkHostile measures
+// the time.
 func TestParseHostile(t *testing.T) {
 	const size = 1 << 20
 	for _, shape := range hostileShapes {
@@ -358,8 +358,7 @@ func lawNext(t testing.TB, h http.Header) {
 	requireEqual(t, got.Limits, again.Limits)
 }
 
-// FuzzNext checks that fields of draft-11 have the same meaning in the spelling of the next
-// draft.
+// FuzzNext checks that fields of draft-11 have the same meaning in the spelling of the next draft.
 func FuzzNext(f *testing.F) {
 	all := seeds()
 	for i, s := range all {

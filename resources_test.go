@@ -530,8 +530,8 @@ func TestResourcesGitHub(t *testing.T) {
 	require.Equal(t, "graphql", wait.Advice.Limit.Name)
 }
 
-// For any responses, every request ends, and none stays in flight or in a queue: most requests have
-// no deadline, so a wait that does not end is a deadlock of the bubble.
+// Whatever the responses are, every request ends, and no request stays under way or in a queue.
+// Most requests have no deadline, so a wait that does not end is a deadlock of the bubble.
 func TestResourcesEnd(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, fmt.Sprint(seed), func(t *testing.T) {

@@ -282,8 +282,8 @@ func TestTransportRetriesStuckBody(t *testing.T) {
 	})
 }
 
-// A body is wrapped only while the number of requests under way may matter: for the first ten
-// requests of a key, if no limit of them is known.
+// A body is wrapped only while the number of requests under way may matter. If no such limit
+// is known, that is for the first ten requests of a key.
 func TestTransportLeavesBodies(t *testing.T) {
 	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
 		resp := answer(req, "")
@@ -384,8 +384,7 @@ func (b *lockedBody) Close() error {
 
 var errCutOff = errors.New("cut off")
 
-// Retries over real connections: a POST, its redirection and its refusal, over HTTP/1.1 and
-// HTTP/2.
+// Retries over real connections: a POST, its redirection and its refusal, over HTTP/1.1 and HTTP/2.
 func TestTransportRetriesServer(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		t.Run(fmt.Sprint(h2), func(t *testing.T) {

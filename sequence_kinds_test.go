@@ -43,7 +43,7 @@ func (q *queueOfAnswers) Pop() any {
 }
 
 // A shown is what a Sequence reported in one run: the number of the response with the first
-// finding above a note, or 0, and whether there was a note.
+// finding above a note (0 if none), and whether there was a note.
 type shown struct {
 	at      int
 	note    bool
@@ -555,8 +555,8 @@ func dishonestKinds() []kindOfServer {
 	}
 }
 
-// Honest limiters have no finding above a note if hundreds of requests are under way at the same
-// time, so that a limiter has counted many requests whose responses arrive later.
+// Honest limiters have no finding above a note even if hundreds of requests are under way. A
+// limiter has then counted many requests whose responses arrive later.
 func TestSequenceSwarm(t *testing.T) {
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 9))

@@ -336,8 +336,8 @@ func TestRandomHosts(t *testing.T) {
 	}
 }
 
-// lawHonest holds a Sequence against a host of honest limiters that a seed makes:
-// nothing is above a note, whatever the host, the network and the client are like.
+// lawHonest runs a Sequence on a random host of honest limiters. No finding is above a note,
+// whatever the host, the network and the client are like.
 func lawHonest(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

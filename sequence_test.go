@@ -254,8 +254,7 @@ func TestSequenceWords(t *testing.T) {
 	}
 }
 
-// A rule of a Sequence is one that a server of the table breaks, and a row of
-// CONFORMANCE.md.
+// A rule of a Sequence is one that a server of the table breaks, and a row of CONFORMANCE.md.
 func TestSequenceRules(t *testing.T) {
 	var rows strings.Builder
 	all := faults()
@@ -317,9 +316,9 @@ func TestSequenceRounding(t *testing.T) {
 	}
 }
 
-// What an honest server may say is a note at most: the form of an older draft, by that
-// draft; a response from a cache, which says nothing of the limits; and a refusal after a
-// request that has failed, which may have been counted, whether its answer says so or not.
+// What an honest server may do is a note at most. It may write the form of an older draft, by
+// the rules of that draft. It may send a response from a cache, whose limits are old. It may
+// refuse a request after a failed request, which may have been counted.
 func TestSequenceQuiet(t *testing.T) {
 	const (
 		older = "RateLimit-Policy: 10;w=60\n"

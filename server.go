@@ -18,10 +18,10 @@ import (
 )
 
 // Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. The client then
-// takes at most burst times the average rate of p until the reset (draft-11 Sections 6 and 8.5). p
-// is the policy of l. burst is the decimal that it prints as: 0.1 is a tenth. A burst that is
-// negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is unchanged if
-// burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
+// takes at most burst times the average rate of p, the policy of l, until the reset (draft-11
+// Sections 6 and 8.5). The value of burst is the decimal that it prints as: 0.1 is a tenth. A burst
+// that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is unchanged
+// if burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:

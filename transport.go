@@ -280,8 +280,8 @@ const (
 	longestRead = time.Second
 )
 
-// keepBody replaces the body of a response by a copy of its beginning, and closes the body, so
-// that its connection is free during the wait. If the body is longer, reading the copy ends
+// keepBody replaces the body of a response by a copy of its beginning. It closes the body, so
+// that the connection is free during the wait. If the body is longer, reading the copy ends
 // with io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
 // os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {

@@ -585,8 +585,8 @@ func TestTransportRedirectCounts(t *testing.T) {
 	})
 }
 
-// The last unit is kept for the request that follows a redirection, although others wait, and for
-// no longer than keepTime, because the client may not follow it.
+// The last unit is kept for the request that follows a redirection, although others wait. It
+// is kept for no longer than keepTime, because the client may not follow the redirection.
 func TestTransportRedirectKeepsLast(t *testing.T) {
 	follow := func(*http.Request, []*http.Request) error { return nil }
 	ignore := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
