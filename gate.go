@@ -32,7 +32,7 @@ type Cost struct {
 // small requests do not starve a large one. The zero Gate is ready to use. After the first use it
 // must not be copied, and its fields must not be changed. It is safe for concurrent use.
 //
-//   - For a new key, ten requests are sent at once. The others wait for the first answer, at
+//   - For a new key, ten requests are sent at once. All others wait for the first answer, at
 //     most half a second. If requests have costs, only one is sent before the first answer.
 //   - During a wait nothing is sent. Otherwise the number of requests sent and under way
 //     never exceeds what remains of a limit. The answer to a request that was sent before
@@ -106,7 +106,7 @@ type leg struct {
 
 // A Wait describes why requests of a key wait, and for how long.
 type Wait struct {
-	// Key is the key of the requests. If the server counts resources apart and a resource
+	// Key is the key of the requests. If the server counts resources separately and a resource
 	// is exhausted, a space and the name of the resource follow: see [Transport.Key].
 	Key string
 	// Until is when the next request of the key may be sent; zero if that depends on the
@@ -223,8 +223,8 @@ func (p *Pass) Failed() {
 	})
 }
 
-// finish ends the request, unless its end is known already. It calls learn, and lets the requests
-// through that this allows.
+// finish ends the request, unless its end is known already. It calls learn, and then lets
+// through the requests that may now be sent.
 func (p *Pass) finish(learn func(now time.Time)) {
 	if p == nil || p.gate == nil {
 		return

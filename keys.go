@@ -217,7 +217,7 @@ func (e *entry) lost(now time.Time) machine.Loss {
 	return lost
 }
 
-// renew replaces the entry of a key by a new one, to whose queue all waiters move.
+// renew replaces the entry of a key by a new entry. All waiters move to its queue.
 func (g *Gate) renew(e *entry) *entry {
 	fresh := &entry{gate: g, key: e.key, machine: g.newMachine(), place: e.place}
 	g.keys[e.key], e.place.Value = fresh, fresh
@@ -265,8 +265,8 @@ func (e *entry) ofPath(path string, now time.Time) []*entry {
 	return e.paths[path]
 }
 
-// hold makes requests of a path wait for x too. Those under way are counted for x, as if it had
-// been known when they were sent.
+// hold makes requests of a path wait for x too. Requests under way are counted for x, as if x
+// had been known when they were sent.
 func (e *entry) hold(path string, x *entry, now time.Time) {
 	e.paths[strings.Clone(path)] = append(e.paths[path], x)
 	for t := range e.machine.Trips() {

@@ -29,8 +29,8 @@ func parseBeside(lines []string) ([]Policy, []*FieldError) {
 	return nil, []*FieldError{err.(*FieldError)}
 }
 
-// secondNames drops the first of two names: "fixed window";"api";q=500 is the
-// policy api (Hugging Face). found reports whether there are any.
+// secondNames drops the first of two names: "fixed window";"api";q=500 is the policy api
+// (Hugging Face). found reports whether it has dropped any.
 func secondNames(lines []string) (line string, found bool) {
 	var members []string
 	for rest := strings.Join(lines, separator); text.Trim(rest) != ""; {
@@ -219,7 +219,7 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 }
 
 // unify gives names that differ only by case the spelling of the first limit, because the next
-// draft compares names without case. Of several members with one name the tightest counts.
+// draft compares names without case. If several members have one name, the tightest counts.
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {

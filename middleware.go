@@ -40,9 +40,9 @@ type Middleware struct {
 }
 
 // Handler returns a handler that asks the limiter and then calls next. When next sends the header
-// of its response, the handler joins the fields with those in the header, as [RestrictHeader] does.
-// Those may come from an inner Handler, from another limiter, or from the server behind a reverse
-// proxy. The outermost of nested Handlers writes the Dialects of all.
+// of its response, the handler joins its limits with those in the header, as [RestrictHeader] does.
+// The header may be from an inner Handler, from another limiter, or from the server behind a
+// reverse proxy. The outermost of nested Handlers writes the Dialects of all.
 //
 // A refused request gets the answer of [Refuse]. If Take fails and the context of the
 // request is done, the answer is 503, so that clients cannot avoid the limit by hanging up.

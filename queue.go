@@ -35,7 +35,8 @@ type waiter struct {
 	decided  bool
 }
 
-// A queue has the requests that follow redirections in front of the others, each in their order.
+// A queue has requests that follow redirections in front of all others. Both kinds are in the
+// order of arrival.
 type queue struct{ followers, others list.List }
 
 func (q *queue) Len() int { return q.followers.Len() + q.others.Len() }
@@ -169,8 +170,8 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 	return w, why
 }
 
-// during calls waiting and then Gate.Waiting, waits, and calls their results in reverse order. If
-// one of the functions panics, the results of those called before are still called.
+// during calls waiting and Gate.Waiting, waits, and then calls their results in reverse order.
+// If one of the functions panics, the results of earlier functions are still called.
 func (g *Gate) during(why Wait, waiting func(Wait) func(), wait func()) {
 	for _, begin := range [...]func(Wait) func(){waiting, g.Waiting} {
 		if begin != nil {
@@ -207,8 +208,8 @@ func (e *entry) tooLate(v *machine.Verdict) *WaitError {
 	return &WaitError{Until: v.Until, Advice: e.advice, Reason: string(v.Reason)}
 }
 
-// refuses ends a wait if the deadline is certain to come before the answer, and reports whether it
-// is. The waiter must not be in a queue.
+// refuses ends a wait if the deadline is certain to come before the answer, and reports
+// whether it has ended. The waiter must not be in a queue.
 func (e *entry) refuses(w *waiter, v *machine.Verdict) bool {
 	if !e.misses(w, v) {
 		return false
@@ -228,9 +229,9 @@ func (w *waiter) decide(err error) {
 	close(w.wake)
 }
 
-// holder returns the entry that holds a request back, with its verdict: the key e, or a resource
-// of the path. It returns nil if the request may be sent. The entry in whose queue the request was
-// is not asked.
+// holder returns the entry that holds a request back, with its verdict: the key e, or a
+// resource of the path. It returns nil if the request may be sent. It does not ask the entry
+// in whose queue the request was.
 func (e *entry) holder(w *waiter, now time.Time) (*entry, machine.Verdict) {
 	if v, ok := e.holds(w, now); ok {
 		return e, v
@@ -256,8 +257,8 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 	return v, !(ahead == 0 && v.Open || v.Hurries(w.deadline, ahead))
 }
 
-// admit lets through all waiters that may be sent, in their order. It stops the timer if none
-// waits, because the timer keeps the entry in memory.
+// admit lets through all waiters that may be sent, in their order. If no request waits, it
+// stops the timer, because the timer keeps the entry in memory.
 func (e *entry) admit(now time.Time) {
 	for e.queue.Len() > 0 && e.admitOne(now) {
 	}
@@ -291,7 +292,7 @@ func (e *entry) admitOne(now time.Time) bool {
 }
 
 // release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise
-// the request is sent, unless another entry holds it back: then it moves to the queue of that.
+// the request is sent. If another entry holds it back, it moves to the queue of that entry.
 func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 	e.dequeue(w)
 	if e.refuses(w, v) {
@@ -309,7 +310,8 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 	}
 }
 
-// ringAt sets the timer of an entry. It belongs to no caller: a slow one would delay the others.
+// ringAt sets the timer of an entry. The timer belongs to no caller, because a slow caller
+// would delay all others.
 func (e *entry) ringAt(until, now time.Time) {
 	switch {
 	case until.Equal(e.until):

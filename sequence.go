@@ -13,13 +13,12 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Sequence checks the responses that one client gets from one server. Use it in tests of
-// servers, as [Check] for a single response. It compares the responses with models of
-// limiters: a fixed window, a sliding log, a sliding window counter and a token bucket. If no
-// model explains the responses, the server has a fault. The models allow for up to four
-// servers that count separately. CONFORMANCE.md lists the rules. The zero Sequence is ready to
-// use. It remembers at most 64 limits. It must not be used concurrently. The requests may
-// overlap, and responses may be lost.
+// A Sequence checks the responses that one client gets from one server. Use it in tests of servers,
+// as [Check] for a single response. It compares the responses with models of limiters: a fixed
+// window, a sliding log, a sliding window counter and a token bucket. If no model explains the
+// responses, the server has a fault. The models allow for up to four servers that count separately.
+// CONFORMANCE.md lists the rules. The zero Sequence is ready to use. It remembers at most 64
+// limits. It must not be used concurrently. The requests may overlap, and responses may be lost.
 type Sequence struct {
 	// Alone promises that no other client uses the quota, that every request costs the
 	// same, and that the server never lowers its numbers (draft-11 Section 8.3). A fault is
@@ -48,10 +47,10 @@ const (
 	maxName  = 64  // bytes of the name of a policy
 )
 
-// Add checks the next response and returns the new findings: those of [Check], and those that
-// the response shows together with earlier responses. Call it in the order of arrival. It
-// returns no finding twice. The form of drafts 04 to 07 is a note here, and so is a
-// Retry-After one second before the reset.
+// Add checks the next response and returns the new findings: the findings of [Check], and the
+// faults that the response shows together with earlier responses. Call it in the order of
+// arrival. It returns no finding twice. The form of drafts 04 to 07 is a note here, and so is
+// a Retry-After one second before the reset.
 //
 // received is when the response arrived. Zero means time.Now(). sent is when the request was
 // sent. Zero means received. A nil resp is a response that was lost or is late: the server may
@@ -280,7 +279,7 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 type run struct {
 	limiters.Run
 	name     string // of the policy, cut to maxName
-	versions int    // how often its terms were announced anew, but by a 503
+	versions int    // how often new terms were announced, except by a 503
 	terms    terms  // as announced
 	former   terms  // before the latest change
 	added    int    // Sequence.added at the latest response with this limit

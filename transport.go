@@ -40,11 +40,11 @@ type Transport struct {
 	// Key returns a text that is equal for requests that share their limits; nil is the
 	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy].
 	//
-	// If Key is nil, or returns what a function of KeyBy returns, the Transport also keeps
-	// resources apart that the server counts apart. A limit with X-RateLimit-Resource or
-	// X-RateLimit-Bucket then delays only requests to paths whose first segment has answered
-	// with that name. At most 256 segments and 16 resources of a key are remembered. A
-	// Retry-After or a refusal that no exhausted limit explains delays all requests of the key.
+	// If Key is nil, or returns what a function of KeyBy returns, the Transport also separates
+	// resources that the server counts separately. A limit with X-RateLimit-Resource or
+	// X-RateLimit-Bucket then delays only requests to paths whose first segment has answered with
+	// that name. At most 256 segments and 16 resources of a key are remembered. A Retry-After or a
+	// refusal that no exhausted limit explains delays all requests of the key.
 	Key func(*http.Request) string
 	// Gate delays the requests. Several Transports, and clients of other protocols, may
 	// share one. nil is a Gate of the Transport's own, with the MaxWait of Advisor. A Gate
@@ -193,7 +193,7 @@ func firstSegment(path string) string {
 	return path[:min(len(path), maxKey)]
 }
 
-// waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
+// waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
 // the key of the redirection, but the request may have another key.
 func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
 	now := time.Now()
