@@ -26,15 +26,14 @@ type lintCase struct {
 	want []string
 }
 
-// The tables of testdata/check: responses, and the examples of the drafts in force with the
-// findings that are meant. The last three of those are shown there as mistakes, or were
-// mended since.
+// The tables of testdata/check have responses and their findings, and examples of the drafts and
+// their findings. The drafts show the last three examples as mistakes, or were mended since.
 var (
 	lintCases     = readFindings("findings")
 	draftExamples = readFindings("drafts")
 )
 
-// repetition is a text behind how many times it is written.
+// repetition matches a number and a text that is repeated this number of times.
 var repetition = regexp.MustCompile(`\{(\d+)×(.*?)\}`)
 
 // readFindings reads a table: fields, and each finding behind an equals sign.

@@ -39,8 +39,7 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 // soon as it is certain that their deadlines are too early.
 func TestGateQueue(t *testing.T) { playScores(t, "queue") }
 
-// All scores of testdata/client/machine.txt, and scores whose costs only a response can
-// carry.
+// All scores of testdata/client/machine.txt, and scores whose costs only a response can carry.
 func TestGateMachine(t *testing.T) {
 	playScores(t, "machine", block{"costs, a policy with a long name", strings.ReplaceAll(`
 		0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
@@ -515,7 +514,7 @@ func TestGateMaxKeys(t *testing.T) {
 	})
 }
 
-// State describes the request in front of the queue, whatever that costs.
+// State describes the request in front of the queue, whatever this request costs.
 func TestGateStateOfCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -545,7 +544,7 @@ func TestGateForgottenAndDisplaced(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A body that ends lets the next request through, if a policy limits those that are under way.
+// If a policy limits concurrent requests, the end of a body lets the next request through.
 func TestTransportBodyEnds(t *testing.T) {
 	for name, end := range map[string]func(io.ReadCloser) error{
 		"closed":          io.ReadCloser.Close,

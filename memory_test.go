@@ -83,7 +83,7 @@ func TestWaiterMemory(t *testing.T) {
 	require.Greater(t, each, 100.0)
 }
 
-// A key keeps no timer when nobody waits, because a timer would keep a displaced key in memory.
+// A key keeps no timer when no request waits, because a timer would keep a displaced key in memory.
 func TestTimersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{}

@@ -18,9 +18,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// A new request does not overtake a waiting request whose time has come but whose timer has
-// not fired. It queues behind that request, so a deadline before the next response is too
-// early.
+// A new request does not overtake a waiting request whose time has come but whose timer has not
+// fired. It queues behind that request, so a deadline before the next response is too early.
 func TestTimerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -307,8 +306,7 @@ func TestAdvisorRefusedWait(t *testing.T) {
 	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
 }
 
-// While a secondary limit of a minute is in effect, five workers are refused at most five
-// times.
+// While a secondary limit of a minute is in effect, five workers are refused at most five times.
 func TestAdvisorRefusedMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, refused := time.Now().Add(time.Minute), 0
@@ -360,7 +358,7 @@ func TestWaitErrorText(t *testing.T) {
 	}
 }
 
-// Requests that follow redirections go in front of the others, in the order in which they came.
+// Requests that follow redirections are sent before all others, in the order in which they came.
 func TestQueueFollowers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -396,7 +394,8 @@ func TestQueueFollowers(t *testing.T) {
 	}
 }
 
-// A request that follows a redirection does not wait behind the others, and Waiting is not called.
+// A request that follows a redirection does not wait behind other requests, and Waiting is not
+// called.
 func TestFollowerDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := 0

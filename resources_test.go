@@ -223,8 +223,8 @@ func TestResourcesOfKeys(t *testing.T) {
 	})
 }
 
-// Requests that wait for the first response, and those in flight, belong to the resource that
-// it names.
+// Requests that wait for the first response, and requests under way, belong to the resource
+// that the response names.
 func TestResourcesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -271,7 +271,7 @@ func TestResourcesFirst(t *testing.T) {
 	})
 }
 
-// A resource waits for the later end: that of its own wait, or that of its key.
+// A resource waits until its own wait and the wait of its key have both ended.
 func TestResourcesState(t *testing.T) {
 	const first = "0 /graphql: graphql r=10;t=60\n"
 	for _, tc := range []struct {
@@ -404,7 +404,8 @@ func TestResourcesUnnamed(t *testing.T) {
 	})
 }
 
-// Requests that wait for the first answer of their path go after it, also if it names no resource.
+// Requests that wait for the first answer of their path are sent after it, even if it names no
+// resource.
 func TestResourcesUnnamedWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt Transport
@@ -704,7 +705,7 @@ func TestResourcesNoPath(t *testing.T) {
 	})
 }
 
-// An answer that names a resource without a limit of it shows nothing of the resource.
+// An answer that names a resource but has no limit makes no entry for the resource.
 func TestResourcesWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt Transport
@@ -750,7 +751,8 @@ func TestResourcesForgetOne(t *testing.T) {
 	})
 }
 
-// A refusal by a resource counts for its key as no answer: it takes no time.
+// A refusal by a resource is no answer for its key, so it does not change the average time of
+// answers.
 func TestResourcesRefusalTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{}

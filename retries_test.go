@@ -172,7 +172,8 @@ func TestTransportRetriesBehind(t *testing.T) {
 	})
 }
 
-// A Base that sends another request than it was given names that one, after a retry too.
+// If Base sends another request than it was given, the response names that request, after a
+// retry too.
 func TestTransportRetriesOtherRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 5", ""), newRequest(t, example+"signed")
@@ -514,7 +515,7 @@ func TestTransportBodies(t *testing.T) {
 	})
 }
 
-// A refusal without a body keeps none.
+// The body of a refusal without a body stays http.NoBody.
 func TestTransportRetriesNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {

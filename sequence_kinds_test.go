@@ -168,7 +168,7 @@ var (
 	kindForm  = flag.String("form", "", "prints only runs in this form")
 )
 
-// heldOut is the first seed of runs that nothing was adjusted to.
+// heldOut is the first seed of the runs to which no rule was adjusted.
 const heldOut = 1 << 40
 
 // A tally is what the Sequence finds in the runs of one kind of server.
@@ -230,8 +230,8 @@ func tallyKinds(list []kindOfServer, lies bool) (all []tally, sums [3]int) {
 	return all, sums
 }
 
-// TestSequenceKinds runs honest and dishonest servers of all kinds: few of the honest ones
-// are accused, and many of the dishonest ones found.
+// TestSequenceKinds runs servers of all kinds: few honest servers are accused, and many
+// dishonest servers are found.
 func TestSequenceKinds(t *testing.T) {
 	t.Parallel()
 	honest, dishonest := honestKinds(), dishonestKinds()

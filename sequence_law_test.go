@@ -60,8 +60,8 @@ func (l *fixed) take(now time.Time) {
 
 func (*fixed) done() {}
 
-// pail is a token bucket. Where it is full, its reset is when all is back, as GCRA
-// is often told, else when the next token is.
+// pail is a token bucket. If full is set, its reset is when all tokens are back, as GCRA
+// limiters often announce. Otherwise its reset is when the next token is back.
 type pail struct {
 	name      string
 	burst     int64
@@ -88,8 +88,8 @@ func (l *pail) left(now time.Time) (Fields, bool) {
 func (l *pail) take(time.Time) { l.inside-- }
 func (*pail) done()            {}
 
-// sliding is a log of the requests of the last window. Its reset is when the oldest
-// of them leaves, or when all have.
+// sliding is a log of the requests of the last window. Its reset is when the oldest request
+// leaves the window or, if all is set, when the last one does.
 type sliding struct {
 	name   string
 	quota  int64
@@ -114,7 +114,7 @@ func (l *sliding) left(now time.Time) (Fields, bool) {
 func (l *sliding) take(now time.Time) { l.log = append(l.log, now) }
 func (*sliding) done()                {}
 
-// weighted counts the window before as if it were spread evenly.
+// weighted counts the previous window as if its requests were spread evenly.
 type weighted struct {
 	name         string
 	quota        int64
@@ -141,7 +141,7 @@ func (l *weighted) left(now time.Time) (Fields, bool) {
 func (l *weighted) take(time.Time) { l.used++ }
 func (*weighted) done()            {}
 
-// slots are for requests at the same time.
+// slots is a limit of concurrent requests.
 type slots struct {
 	name       string
 	most, used int64
@@ -154,9 +154,9 @@ func (l *slots) left(time.Time) (Fields, bool) {
 func (l *slots) take(time.Time) { l.used++ }
 func (l *slots) done()          { l.used-- }
 
-// randomLimiter returns an honest limiter of any kind, the ith of a host. Except for slots, no
-// two of the at most three limiters have the same quota, because clients of draft-06 tell them
-// apart by it.
+// randomLimiter returns an honest limiter of any kind, the ith of a host. Except for slots,
+// all limiters of a host have different quotas, because clients of draft-06 distinguish
+// limiters by quota.
 func randomLimiter(rnd *rand.Rand, i int) limiter {
 	name, quota := string(rune('a'+i)), int64(1+i+3*rnd.IntN(13))
 	window := time.Duration(500+rnd.IntN(30000)) * time.Millisecond
@@ -192,7 +192,7 @@ type host struct {
 	down     bool // resets are rounded down
 }
 
-// forms are how a host may say it. The older ones tell the tightest limit alone.
+// forms are the forms of a host's announcements. The older forms have only the tightest limit.
 var forms = []string{"current", "current and x-ratelimit", "x-ratelimit", "x-ratelimit-unix", "draft-06", "draft-07"}
 
 // serve returns the response of a request that takes a while.
@@ -248,7 +248,7 @@ func (h *host) write(header http.Header, f Fields, now time.Time) {
 	}
 }
 
-// A crowd is how a host is asked.
+// A crowd sends requests to a host.
 type crowd struct {
 	workers int
 	think   time.Duration // at most, between an answer and the next request
@@ -258,8 +258,8 @@ type crowd struct {
 	others  int           // clients whose responses the Sequence does not get
 }
 
-// drive adds n responses of h to s, and returns the findings, and what there was, which
-// is printed only if that matters.
+// drive adds n responses of h to s. It returns the findings, and a trace, which is printed
+// only after a failure.
 func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []Finding, trace [][]any) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -373,7 +373,7 @@ func lawHonest(t *testing.T, seed uint64) {
 
 var honestRuns = flag.Uint64("hosts", 400, "hosts of TestSequenceHonest")
 
-// tellingHosts are the seeds of other hosts, which a simpler model accuses.
+// tellingHosts are the seeds of hosts that a simpler model would accuse.
 var tellingHosts = []uint64{
 	1316, // a request whose response was lost may still be in the log
 	1351, // a response of the window before arrives after one of the next window

@@ -113,7 +113,8 @@ func turned(server func(time.Time) reply, turn func(now time.Time, r *reply, l *
 
 func reset(l *Limit) int64 { n, _ := l.Reset.Value(); return n }
 
-// nodes returns n servers that count apart. pick returns the index of the server for request i.
+// nodes returns n servers that count separately. pick returns the index of the server for
+// request i.
 func (w *world) nodes(n int, pick func(i int) int) func(time.Time) reply {
 	of, made := make([]func(time.Time) reply, n), w.anyKind()
 	for i := range of {

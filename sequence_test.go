@@ -21,7 +21,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
-// A faulty server breaks a rule. It is asked at regular times.
+// A faulty server breaks a rule. It gets requests at regular times.
 type faulty struct {
 	name  string
 	rule  rule
@@ -44,12 +44,12 @@ const (
 	status503 = "HTTP/1.1 503 Service Unavailable\n"
 )
 
-// always gives the same answer.
+// always returns a server with one answer.
 func always(answer string) func(int, float64) string {
 	return func(int, float64) string { return answer }
 }
 
-// windows answers as a fixed window does, but for what a server says of it.
+// windows returns a server with a fixed window. say writes what the server announces.
 func windows(quota int, window float64, say func(left int, reset float64) string) func(int, float64) string {
 	used, end := 0, 0.0
 	return func(_ int, s float64) string {
@@ -63,10 +63,10 @@ func windows(quota int, window float64, say func(left int, reset float64) string
 	}
 }
 
-// none is the level of a rule that says nothing.
+// none is the level of a rule that is not reported.
 const none = Level(-1)
 
-// faults returns a new server for each rule, which breaks it.
+// faults returns a new server for each rule. The server breaks the rule.
 func faults() []faulty {
 	return []faulty{
 		{"what remains is always the same", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
@@ -137,7 +137,7 @@ func (r rule) wrote(message string) bool {
 	return regexp.MustCompile("^" + form + "$").MatchString(message)
 }
 
-// ask returns the findings of a sequence of its answers.
+// ask returns the findings of a Sequence for the answers of the server.
 func (f *faulty) ask(s *Sequence) (found []Finding) {
 	const takes = 10 * time.Millisecond
 	for i := range f.n {
@@ -254,7 +254,7 @@ func TestSequenceWords(t *testing.T) {
 	}
 }
 
-// A rule of a Sequence is one that a server of the table breaks, and a row of CONFORMANCE.md.
+// For each rule of a Sequence the table has a server that breaks it, and CONFORMANCE.md has a row.
 func TestSequenceRules(t *testing.T) {
 	var rows strings.Builder
 	all := faults()
@@ -508,7 +508,7 @@ func TestSequenceMemory(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// BenchmarkSequence is one response of one limit.
+// BenchmarkSequence adds one response with one limit.
 func BenchmarkSequence(b *testing.B) {
 	w := &fixed{name: "a", quota: 100, window: 20 * time.Second, aligned: true}
 	var list []*http.Response
@@ -548,7 +548,7 @@ func TestSequenceChangedPlaces(t *testing.T) {
 	}
 }
 
-// Requests that overlap by more than a Sequence remembers are judged by nothing.
+// If more requests overlap than a Sequence remembers, their numbers are not judged.
 func TestSequenceOverlaps(t *testing.T) {
 	for name, left := range map[string]func(i int) int{
 		"random":  func(i int) int { return 999 - rand.IntN(i+1) },
@@ -564,8 +564,8 @@ func TestSequenceOverlaps(t *testing.T) {
 	}
 }
 
-// FuzzSequence holds what a Sequence says of any responses against what a Finding is,
-// and its memory against its bounds.
+// FuzzSequence checks the form of all findings for any responses, and the bounds of what a
+// Sequence remembers.
 func FuzzSequence(f *testing.F) {
 	for _, s := range faults() {
 		f.Add(s.serve(0, 0)+"\n"+s.serve(0, 0), int64(time.Second), true)
@@ -591,7 +591,7 @@ func FuzzSequence(f *testing.F) {
 	})
 }
 
-// TestSequenceThresholds: a finding is certain at a certain response, and not before.
+// TestSequenceThresholds: each fault becomes certain at the expected response, and not before.
 func TestSequenceThresholds(t *testing.T) {
 	for name, want := range map[string]int{
 		"nothing is ever spent, and no time passes":     5,  // responses

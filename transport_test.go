@@ -640,7 +640,7 @@ func TestTransportRedirectKeepsLast(t *testing.T) {
 	}
 }
 
-// Nobody follows a 304, so nothing is kept for a request that does.
+// Clients do not follow a 304, so no unit is kept after it.
 func TestTransportNotModified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript("HTTP/1.1 304 Not Modified\nRateLimit: \"a\";r=1;t=10")
