@@ -17,8 +17,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The laws hold for every input. Tables and fuzzers call the same helpers. They do without
-// t.Helper, which walks the stack at each call: a failing assertion shows all calls.
+// The laws hold for every input. Tables and fuzzers call the same helpers:
+//
+//  1. Members that were read are valid. Next to an error there are no members.
+//  2. What was written is read unchanged. Written again, it is the same text.
+//  3. String, Append…, Format…, Set and Add agree. On error they write nothing.
+//  4. Joined lines have the same meaning. The Line and the Offset of an error are in the lines.
+//  5. httpsfv agrees about every input.
+//  6. Nothing panics.
+//  7. Restrict, RestrictHeader, Middleware and Cap permit no more than each input, for readers of
+//     each form. Except for Cap, they ask for no longer wait than one of the inputs.
+//  8. If a response has no limits, Parse and ParseAny allocate nothing.
+//  9. A Dialect reads back every number that it writes.
+//  10. The order and the spelling of fields make no difference.
+//  11. Several parties in front of each other are handled as well as one.
+//  12. Work and memory are linear in the input.
+//
+// The helpers do not call t.Helper, which walks the stack at each call. A failing assertion shows
+// all calls.
 
 var (
 	_ fmt.Stringer = Policy{}
