@@ -26,7 +26,7 @@ import (
 //  5. httpsfv agrees about every input.
 //  6. Nothing panics.
 //  7. Restrict, RestrictHeader, Middleware and Cap permit no more than each input, for readers of
-//     each form. Except for Cap, they ask for no longer wait than one of the inputs.
+//     each form. Except for Cap, no wait is longer than the longest of the inputs.
 //  8. If a response has no limits, Parse and ParseAny allocate nothing.
 //  9. A Dialect reads back every number that it writes.
 //  10. The order and the spelling of fields make no difference.
