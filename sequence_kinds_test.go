@@ -42,8 +42,8 @@ func (q *queueOfAnswers) Pop() any {
 	return x
 }
 
-// A shown is what a Sequence reported in one run: the number of the response with the first
-// finding above a note (0 if none), and whether there was a note.
+// A shown is what a Sequence reported in one run. at is the number of the response with the
+// first finding above a note, or 0. note reports whether there was a note.
 type shown struct {
 	at      int
 	note    bool
