@@ -34,9 +34,9 @@ type Cost struct {
 //
 //   - For a new key, ten requests are sent at once. All others wait for the first answer, at
 //     most half a second. If requests have costs, only one is sent before the first answer.
-//   - During a wait nothing is sent. Otherwise the number of requests sent and under way
-//     never exceeds what remains of a limit. The answer to a request that was sent before
-//     the newest answer arrived can only make a limit stricter.
+//   - During a wait nothing is sent. Otherwise the number of requests sent and under way never
+//     exceeds what remains of a limit. A late answer, to a request that was sent before the
+//     newest answer arrived, can only make a limit stricter.
 //   - The costs of requests under way are reserved. If less is left than a request costs,
 //     it waits until enough has flowed back. The rate is that of the policy's window, or
 //     the rate that several answers have shown, if that is slower. If no rate is known, it
