@@ -46,8 +46,9 @@
 // Input may be hostile. Work and memory are linear in its length. A field has at most 1024 members,
 // and a member at most 256 parameters. No error contains field content except a policy's name.
 //
-// [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit.
-// A value under another spelling is neither found nor replaced. [HeaderOf] converts such a map.
+// [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit. A
+// value under another spelling is neither found nor replaced. [HeaderOf] converts maps with
+// other spellings.
 //
 // # Serving
 //
