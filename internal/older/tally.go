@@ -272,7 +272,7 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 	case !ok:
 		t.window = parseWindow(value)
 	case format == Milli:
-		t.window = v.CeilDiv(1000)
+		t.window = v.Span(1000).Ceil()
 	case format != Guess:
 		t.window = v.Ceil()
 	default:
