@@ -447,19 +447,16 @@ type hint struct {
 // hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
 // last parts that have one. If digits is true, a number at the start is the window.
 func hintOf(policy string, digits bool) (h hint) {
-	if digits {
-		first, rest, _ := strings.Cut(policy, "-")
-		if next, _, _ := strings.Cut(rest, "-"); windowOfUnits(1, next) == 0 {
-			h.window = min(text.ParseDigits(first), text.MaxInteger)
-		}
-	}
-	for rest := policy; rest != ""; {
-		var part string
-		rest, part = cutLast(rest)
-		_, before := cutLast(rest)
+	before := ""
+	for part := range strings.SplitSeq(policy, "-") {
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
-		h.window = cmp.Or(h.window, windowOfUnits(n, part), windowOfPart(part))
-		h.unit = cmp.Or(h.unit, tokenOf(part).unit)
+		h.window = cmp.Or(windowOfUnits(n, part), windowOfPart(part), h.window)
+		h.unit = cmp.Or(tokenOf(part).unit, h.unit)
+		before = part
+	}
+	first, rest, _ := strings.Cut(policy, "-")
+	if next, _, _ := strings.Cut(rest, "-"); digits && windowOfUnits(1, next) == 0 {
+		h.window = cmp.Or(parseWindow(first), h.window)
 	}
 	return h
 }
@@ -468,14 +465,6 @@ func hintOf(policy string, digits bool) (h hint) {
 func windowOfUnits(n int64, unit string) int64 {
 	span, _ := text.ParseSpan("1" + unit)
 	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
-}
-
-// cutLast cuts the last part off a name.
-func cutLast(s string) (rest, part string) {
-	if i := strings.LastIndexByte(s, '-'); i >= 0 {
-		return s[:i], s[i+1:]
-	}
-	return "", s
 }
 
 // windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday,
