@@ -48,11 +48,8 @@ func (ts *tallies) settleWindow(t *tally) {
 			}
 		}
 	}
-	if t.bare != 0 {
-		t.window = t.bare
-		if t.reset.units == 1000 {
-			t.window = (t.bare + 999) / 1000
-		}
+	if t.bare && t.reset.units == 1000 {
+		t.window = (t.window + 999) / 1000
 	}
 	if t.window == 0 {
 		if i := ts.listedWith(t); i >= 0 {

@@ -45,9 +45,10 @@ type counts struct {
 
 // times are the window and the reset of a tally.
 type times struct {
-	window, bare int64 // in seconds; bare has no unit until the reset decides
-	reset        moment
-	shared       bool // the reset is from a field without a policy's name
+	window int64 // in seconds
+	bare   bool  // the window has no unit until the reset decides
+	reset  moment
+	shared bool // the reset is from a field without a policy's name
 }
 
 // A label has the names of a tally, and the defaults of its policy.
@@ -250,7 +251,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	case v.Neg:
 	case t.keep(field, Quota, &t.quota, v.Floor()):
 		if before != Unknown && t.by[Window] == field {
-			t.window, t.bare = 0, 0
+			t.window = 0
 		}
 		t.part, t.droppedQuotaIn = v.Frac, 0
 		if t.params == "" {
@@ -264,19 +265,14 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 // takeWindow adds the length of a window. A window that is unreadable, or has no fixed
 // length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
-	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
+	if t.window != 0 || t.droppedQuotaIn == field {
 		return
 	}
 	value, t.by[Window] = text.Trim(text.Unquote(value)), field
-	switch v, ok := text.ParseCount(value); {
-	case !ok:
-		t.window = parseWindow(value)
-	case format == Milli:
+	t.window = parseWindow(value)
+	v, ok := text.ParseCount(value)
+	if t.bare = ok && format == Guess; ok && format == Milli {
 		t.window = v.Span(1000).Ceil()
-	case format != Guess:
-		t.window = v.Ceil()
-	default:
-		t.bare = v.Ceil()
 	}
 }
 
@@ -356,12 +352,11 @@ func (ts *tallies) absorb(into, other int) {
 	fill(&t.quota, from.quota)
 	fill(&t.remaining, from.remaining)
 	fill(&t.used, from.used)
-	t.part = cmp.Or(t.part, from.part)
-	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
+	t.window = cmp.Or(t.window, from.window)
 	if t.reset.kind == noMoment {
 		t.reset, t.shared = from.reset, from.policy == ""
 	}
-	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
+	t.unit = cmp.Or(t.unit, from.unit)
 	t.params = cmp.Or(t.params, from.params)
 	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
 	t.spend()
