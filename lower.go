@@ -92,9 +92,9 @@ type olderForm struct {
 }
 
 func (e *lowering) read(fields []older.Field) olderForm {
-	policies, limits, r, holders := older.Hold(&e.room, fields, &e.options)
-	f := olderForm{fields: fields, holders: holders}
-	f.said.addFound(policies, limits, &r)
+	numbers, r := older.Read(&e.room, fields, &e.options)
+	f := olderForm{fields: fields, holders: numbers.Holders(fields, &e.options.Clock)}
+	f.said.addFound(&numbers, &r)
 	return f
 }
 

@@ -70,8 +70,7 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	full   bool  // a tally did not fit
-	draft  draft // that the fields of the drafts show
+	full   bool // a tally did not fit
 }
 
 // manyTallies is the number of tallies from which a map is used.
@@ -121,13 +120,6 @@ func grow[T any](list *[]T) *T {
 	return &(*list)[n]
 }
 
-// show notes the draft that a fact in a field of the drafts shows.
-func (ts *tallies) show(n *name, fact *Fact) {
-	if n.order == draftOrder && n.Role != Policies {
-		ts.draft = max(ts.draft, fact.shows)
-	}
-}
-
 var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
 
 // add adds the facts of a field, and returns how many it could read. number is the field's
@@ -143,7 +135,6 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			if !slices.ContainsFunc(ts.listed, p.same) {
 				*grow(&ts.listed) = p
 			}
-			ts.show(n, fact)
 			taken++
 			continue
 		}
@@ -171,7 +162,6 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			t.usual = hintOf(t.columnName, false).window
 		}
 		if t.take(n, number, fact, c) {
-			ts.show(n, fact)
 			taken++
 		}
 		f.tally = at
@@ -297,12 +287,12 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 		return ok
 	}
 	if m.kind == pointMoment && m.units == 0 { // a date
-		fact.shows = draft00
+		fact.draft = draft00
 	}
 	m.drafts = n.order == draftOrder || n.kind == anchorKind // a Dictionary of draft-07 under another name
 	again := t.by[Reset] == field
 	t.several = t.several || again && m.until != t.reset.until
-	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || m.rank() < t.reset.rank() {
+	if t.reset.kind == noMoment || again && m.until.Duration() > t.reset.until.Duration() || m.rank() < t.reset.rank() {
 		t.reset, t.by[Reset] = m, field
 	}
 	return true
