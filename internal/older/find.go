@@ -14,27 +14,15 @@ const MaxFields = 1024
 // Reading a key of a megabyte would take a tenth of a second.
 const longestName = 256
 
-// A Field is a header field that may contain limits.
+// A Field is a header field that may contain limits, with the meaning of its name.
 type Field struct {
 	Key   string
 	Lines []string
 
-	name    *name
+	*name
 	columns int // the number of members in each parallel list, or 0
 	tally   int // the index of the tally of its last number, or -1
 }
-
-// Form returns the spelling of the field's family.
-func (f *Field) Form() string { return f.name.form }
-
-// Role returns the role of the field by its name, or None.
-func (f *Field) Role() Role { return f.name.Role }
-
-// Policy returns the policy of the field by its name, or "".
-func (f *Field) Policy() string { return f.name.Policy }
-
-// Unit returns the unit of policies without one, or "".
-func (f *Field) Unit() string { return f.name.Unit }
 
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
@@ -42,9 +30,6 @@ func (f *Field) Unlimited() bool {
 	v, _ := text.ParseCount(line)
 	return v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
-
-// Vendor returns the vendor whose row defines the field, or "".
-func (f *Field) Vendor() string { return f.name.vendor }
 
 // Find appends the fields of h that contain limits. Fields in a table follow the table. Every
 // field with a word for limits counts toward MaxFields, even if it turns out to have no
@@ -80,17 +65,17 @@ func appendSure(found, unsure []Field) []Field {
 	vendors := make(map[string]int, 4)
 	for _, list := range [...][]Field{found, unsure} {
 		for i := range list {
-			vendors[list[i].Vendor()]++
+			vendors[list[i].Vendor]++
 		}
 	}
 	families := map[string][]Field{} // without an anchor, by policy
 	for _, f := range unsure {
-		if f.name.words != nil && vendors[f.Vendor()] < 2 {
+		if f.name.words != nil && vendors[f.Vendor] < 2 {
 			f.name = f.name.words
 		}
-		switch f.name.kind {
+		switch f.kind {
 		case looseKind:
-			families[f.name.Policy] = append(families[f.name.Policy], f)
+			families[f.Policy] = append(families[f.Policy], f)
 		case roleKind, anchorKind, plainKind:
 			found = append(found, f)
 		}
@@ -111,8 +96,8 @@ func limitFields(fields []Field) []Field {
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
-		counted = counted || f.name.counted
-		quota = quota || roles>>Quota&1 != 0 && !f.name.total
+		counted = counted || f.counted
+		quota = quota || roles>>Quota&1 != 0 && !f.total
 		return roles == 0
 	})
 	has := func(roles uint) bool { return said&roles != 0 }
@@ -128,7 +113,7 @@ func limitFields(fields []Field) []Field {
 // servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
 	line := FirstLine(f.Lines)
-	if line == "" || line == "-1" || line == "0" && f.name.Role == Quota {
+	if line == "" || line == "-1" || line == "0" && f.Role == Quota {
 		return 0
 	}
 	var room [4]Fact
@@ -142,7 +127,7 @@ func (f *Field) roles() (roles uint) {
 // Knows reports whether a key names a field for limits.
 func Knows(key string) bool {
 	n := nameOf(key)
-	return n.vendor != "" || n.hasAnchor
+	return n.Vendor != "" || n.hasAnchor
 }
 
 // nameIn returns the meaning of a key: from the first table with a row for it, else from its

@@ -104,7 +104,7 @@ func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 		case n.kind == waitKind && n.Policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
 			r.Asked = max(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
-			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role() == Policies })
+			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role == Policies })
 			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // law: TestRead
 				at = len(r.Current)
 			}
@@ -140,7 +140,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	switch {
 	case f.isDictionary():
 		lines = []string{strings.Join(lines, ",")}
-	case f.name.Role == Policies: // law: TestManyLines
+	case f.Role == Policies: // law: TestManyLines
 		lines = f.Lines
 	}
 	for i, line := range lines {
@@ -152,12 +152,12 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		first = false
 		taken := ts.add(f, number, facts, c)
 		for i := range facts {
-			if draft := facts[i].draft; draft != "" && taken > 0 && f.name.order == draftOrder && f.name.Role != Policies {
+			if draft := facts[i].draft; draft != "" && taken > 0 && f.order == draftOrder && f.Role != Policies {
 				r.draft = min(r.draft, draft)
 			}
 		}
 		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
-			if r.Form = f.name.form; r.Form == draftForm && f.isDictionary() {
+			if r.Form = f.Form; r.Form == draftForm && f.isDictionary() {
 				r.Form = draft07
 			}
 		}

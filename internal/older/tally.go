@@ -101,7 +101,7 @@ func (ts *tallies) at(id tallyID, n *name) int {
 		ts.full = true
 		return -1
 	}
-	*grow(&ts.list) = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
+	*grow(&ts.list) = tally{tallyID: id, counts: noCounts, label: label{form: n.Form, order: n.order, hint: n.hint}}
 	if id.policy != n.Policy {
 		ts.list[i].hint = hintOf(id.policy, n.digits)
 	}
@@ -361,7 +361,7 @@ func align(fields []Field) {
 	for i := range fields {
 		f := &fields[i]
 		f.columns = 0 // a previous reading may have set it
-		id := tallyID{f.name.Policy, f.name.family, int64(f.list())}
+		id := tallyID{f.Policy, f.family, int64(f.list())}
 		if id.column == 0 { // nearly all fields end here
 			continue
 		}
@@ -384,7 +384,7 @@ func align(fields []Field) {
 
 // list returns how many numbers or times a field lists. It returns 0 for any other value.
 func (f *Field) list() (n int) {
-	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.Role.number() && f.name.Role != Window {
+	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.Role.number() && f.Role != Window {
 		return 0 // nearly all values end here
 	}
 	line := FirstLine(f.Lines)

@@ -57,7 +57,7 @@ type name struct {
 	digits    bool   // the policy begins with the seconds of its window
 	hint      hint   // by the policy
 	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
-	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	Form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
 	counted   bool   // without an anchor: the policy contains a word that rate limits count
 	total     bool   // without an anchor: the quota may be that of one request
 	words     *name  // the meaning of the words, for a row that counts only next to another field of its vendor
@@ -175,7 +175,7 @@ func (n name) wait(said []token, at int) name {
 	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
 		return name{Row: Row{Key: n.Key}, kind: noKind}
 	}
-	n.Format, n.form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
+	n.Format, n.Form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
@@ -192,7 +192,7 @@ func (n name) wait(said []token, at int) name {
 	n.kind = waitKind
 	if n.Policy = joinWords(policy); anchored && n.Policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
 		n.kind, n.Role, n.order = roleKind, Reset, vendorOrder
-		n.form = strings.ToLower(n.Key[:a.end])
+		n.Form = strings.ToLower(n.Key[:a.end])
 	}
 	return n
 }
@@ -211,7 +211,7 @@ func (t *token) mayMeanLimit() bool {
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
 	none := n
-	n.order, n.form = a.family(n.Key, first)
+	n.order, n.Form = a.family(n.Key, first)
 	var few [maxWords + 1]string
 	policy := few[:0]
 	for _, t := range said[first:a.first] {
@@ -410,7 +410,7 @@ func (n name) unanchored(said []token, first int) name {
 		return none
 	}
 	n.kind, n.order, n.Policy = looseKind, looseOrder, looseName(policy)
-	n.form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
+	n.Form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
 	return n
 }
 
