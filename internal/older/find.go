@@ -35,8 +35,7 @@ func (f *Field) Unlimited() bool {
 // field with a word for limits counts toward MaxFields, even if it turns out to have no
 // limit, because reading its words takes time. ok is false if there are more than MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
-	var unsure []Field
-	looked := 0
+	looked, unsure := 0, false
 	for key, lines := range h {
 		n := nameIn(tables, key)
 		if n.kind == otherKind || len(lines) == 0 {
@@ -45,38 +44,36 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 		if looked++; looked > MaxFields {
 			return nil, false
 		}
-		switch f := (Field{Key: key, Lines: lines, name: n}); {
-		case n.kind == looseKind || n.words != nil:
-			unsure = append(unsure, f)
-		case n.kind != noKind:
-			found = append(found, f)
+		if n.kind != noKind || n.words != nil {
+			found = append(found, Field{Key: key, Lines: lines, name: n})
+			unsure = unsure || n.kind == looseKind || n.words != nil
 		}
 	}
-	if unsure == nil { // usual
-		return found, true
+	if unsure {
+		found = sure(found)
 	}
-	return appendSure(found, unsure), true
+	return found, true
 }
 
-// appendSure appends the unsure fields that count because of other fields. If any server may
-// use a name, the row for that name needs another field of its vendor. Without one, the words
-// of the name are read. Fields without an anchor count as a family.
-func appendSure(found, unsure []Field) []Field {
+// sure returns the fields that count next to the others. If any server may use a name, the row
+// for that name needs another field of its vendor. Without one, the words of the name are
+// read. Fields without an anchor count as a family.
+func sure(fields []Field) []Field {
 	vendors := make(map[string]int, 4)
-	for _, list := range [...][]Field{found, unsure} {
-		for i := range list {
-			vendors[list[i].Vendor]++
-		}
+	for i := range fields {
+		vendors[fields[i].Vendor]++
 	}
 	families := map[string][]Field{} // without an anchor, by policy
-	for _, f := range unsure {
-		if f.name.words != nil && vendors[f.Vendor] < 2 {
-			f.name = f.name.words
+	found := fields[:0]
+	for _, f := range fields {
+		if f.words != nil && vendors[f.Vendor] < 2 {
+			f.name = f.words
 		}
 		switch f.kind {
 		case looseKind:
 			families[f.Policy] = append(families[f.Policy], f)
-		case roleKind, anchorKind, plainKind:
+		case otherKind, noKind:
+		default:
 			found = append(found, f)
 		}
 	}

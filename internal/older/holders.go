@@ -24,8 +24,7 @@ func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
 	holders := make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
-		n := f.name
-		if f.tally < 0 || f.columns != 0 || !n.Role.number() || n.Format >= bans || n.kind != roleKind && n.kind != looseKind {
+		if f.tally < 0 || f.columns != 0 || !f.Role.number() || f.Format >= bans || f.kind != roleKind && f.kind != looseKind {
 			continue
 		}
 		at := f.tally
@@ -33,7 +32,7 @@ func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
 			at = numbers.tallies[at].into - 1
 		}
 		t := &numbers.tallies[at]
-		h := Holder{Field: i, Limit: t.limit, Role: n.Role}
+		h := Holder{Field: i, Limit: t.limit, Role: f.Role}
 		if t.hasLimit() && h.read(f, t, c) {
 			holders = append(holders, h)
 		}
@@ -55,7 +54,7 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 			}
 			continue
 		}
-		m, _ := parseMoment(line, f.name.Format, c)
+		m, _ := parseMoment(line, f.Format, c)
 		if t.reset.kind == laterMoment {
 			m = m.as(t.reset.units) // settle has found the unit
 		}

@@ -176,8 +176,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 // digit. It is one too if the name of the field leaves no doubt about its meaning, as its unit or
 // its window does.
 func (f *Field) clear(line string) bool {
-	n := f.name
-	return n.kind != plainKind && (n.Policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }
 
 // cause returns why some facts of a field were not taken.
@@ -199,13 +198,9 @@ func (f *Field) isDictionary() bool {
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
 // are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
-	n := f.name
-	if n.Role != Policies && n.kind != anchorKind {
-		return false
-	}
 	line := FirstLine(f.Lines)
 	switch {
-	case line == "":
+	case line == "", f.Role != Policies && f.kind != anchorKind:
 		return false
 	case f.isDictionary():
 		key, _, _ := strings.Cut(line, "=")
