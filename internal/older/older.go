@@ -198,9 +198,12 @@ func (f *Field) isDictionary() bool {
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
 // are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
+	if f.Role != Policies && f.kind != anchorKind { // nearly all fields
+		return false
+	}
 	line := FirstLine(f.Lines)
 	switch {
-	case line == "", f.Role != Policies && f.kind != anchorKind:
+	case line == "":
 		return false
 	case f.isDictionary():
 		key, _, _ := strings.Cut(line, "=")

@@ -126,7 +126,7 @@ func (ts *tallies) dropComments() {
 	}
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
-			*t = tally{tallyID: tallyID{column: -1}, counts: noCounts}
+			*t = noTally
 		}
 	}
 }

@@ -19,18 +19,12 @@ type tallyID struct {
 	column int64  // the index in parallel lists, from 0; or the negative window of a list member
 }
 
-// A tally collects the numbers of one policy from all fields.
+// A tally collects the numbers of one policy from all fields. An absent number is Unknown.
 type tally struct {
 	tallyID
 	into  int // 1 + the index of the tally that absorbed this one, or 0
 	limit int // the index of its limit in the result
-	counts
-	times
-	label
-}
 
-// counts are numbers of units. An absent number is Unknown.
-type counts struct {
 	quota, remaining, used int64
 	plain                  int64             // a number without a role, which may be the quota
 	part                   int64             // the fraction of the quota, in billionths
@@ -41,26 +35,20 @@ type counts struct {
 	unlimited              bool              // a quota is negative, or the word for that
 	quotaOf                order             // of the field with the quota
 	closed                 bool              // a family of lower rank announced another quota, so it describes another limiter
-}
 
-// times are the window and the reset of a tally.
-type times struct {
 	window int64 // in seconds
+	usual  int64 // the window if no field has one
 	bare   bool  // the window has no unit until the reset decides
 	reset  moment
 	shared bool // the reset is from a field without a policy's name
-}
 
-// A label has the names of a tally, and the defaults of its policy.
-type label struct {
 	title, tail string // from fields for the name
-	params      string // all parameters
 	columnName  string // added to the policy's name
+	params      string // all parameters
 	form        string // the spelling of the family
-	usual       int64  // the window if no field has one
+	order       order
 	unit        string
 	hint        hint // from the policy's name
-	order       order
 }
 
 // tallies has the tallies of a response, and the listed policies. Its lists begin in a Room.
@@ -68,7 +56,7 @@ type label struct {
 // a third of the time.
 type tallies struct {
 	list   []tally
-	index  map[tallyID]int // of list, if there are many
+	index  map[tallyID]int // of list, from manyTallies on
 	listed []Policy
 	full   bool // a tally did not fit
 }
@@ -80,30 +68,29 @@ const manyTallies = 16
 // room.
 func (ts *tallies) at(id tallyID, n *name) int {
 	i := len(ts.list)
-	if i < manyTallies {
-		for at := range ts.list {
-			if ts.list[at].tallyID == id {
-				return at
-			}
-		}
-	} else {
-		if ts.index == nil {
-			ts.index = make(map[tallyID]int, 2*manyTallies)
-		}
-		for j := len(ts.index); j < i; j++ { // the new ones
-			ts.index[ts.list[j].tallyID] = j
-		}
-		if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
+	for at := range min(i, manyTallies) {
+		if ts.list[at].tallyID == id {
 			return at
 		}
+	}
+	if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
+		return at
 	}
 	if i == MaxMembers {
 		ts.full = true
 		return -1
 	}
-	*grow(&ts.list) = tally{tallyID: id, counts: noCounts, label: label{form: n.Form, order: n.order, hint: n.hint}}
+	if i >= manyTallies {
+		if ts.index == nil {
+			ts.index = map[tallyID]int{}
+		}
+		ts.index[id] = i
+	}
+	t := grow(&ts.list)
+	*t = noTally
+	t.tallyID, t.form, t.order, t.hint = id, n.Form, n.order, n.hint
 	if id.policy != n.Policy {
-		ts.list[i].hint = hintOf(id.policy, n.digits)
+		t.hint = hintOf(id.policy, n.digits)
 	}
 	return i
 }
@@ -112,15 +99,14 @@ func (ts *tallies) at(id tallyID, n *name) int {
 func grow[T any](list *[]T) *T {
 	n := len(*list)
 	if n == cap(*list) {
-		more := make([]T, n, 2*n+1)
-		copy(more, *list)
-		*list = more
+		*list = append(make([]T, 0, 2*n+1), *list...)
 	}
 	*list = (*list)[:n+1]
 	return &(*list)[n]
 }
 
-var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+// noTally has no numbers, and belongs to no policy.
+var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
 
 // add adds the facts of a field, and returns how many it could read. number is the field's
 // own number, from 1.
@@ -180,8 +166,12 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	case Window:
 		t.takeWindow(number, fact.Value, cmp.Or(fact.Format, n.Format))
 		return true
-	case Name, Subname:
-		return t.takeName(n, fact.Value)
+	case Name: // the first one counts
+		t.title = cmp.Or(t.title, fact.Value)
+		return true
+	case Subname:
+		t.tail = cmp.Or(t.tail, fact.Value)
+		return true
 	}
 	v, ok := text.ParseCount(fact.Value)
 	t.unlimited = t.unlimited || fact.Role == Quota && (v.Neg || isNothing(fact.Value))
@@ -266,19 +256,6 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 	}
 }
 
-// takeName adds the name of the policy. The first one counts.
-func (t *tally) takeName(n *name, value string) bool {
-	switch {
-	case !text.IsName(value):
-		return false
-	case n.Role == Subname:
-		t.tail = cmp.Or(t.tail, value)
-	default:
-		t.title = cmp.Or(t.title, value)
-	}
-	return true
-}
-
 // takeReset adds a reset. The best one counts, and of one field the latest, whichever clock is
 // used.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
@@ -289,10 +266,10 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	if m.kind == pointMoment && m.units == 0 { // a date
 		fact.draft = draft00
 	}
-	m.drafts = n.order == draftOrder || n.kind == anchorKind // a Dictionary of draft-07 under another name
+	m.drafts = m.kind == bareMoment && (n.order == draftOrder || n.kind == anchorKind) // a Dictionary of draft-07 under another name
 	again := t.by[Reset] == field
 	t.several = t.several || again && m.until != t.reset.until
-	if t.reset.kind == noMoment || again && m.until.Duration() > t.reset.until.Duration() || m.rank() < t.reset.rank() {
+	if t.reset.kind == noMoment || again && m.until.Duration() > t.reset.until.Duration() || !t.reset.drafts && m.kind < t.reset.kind {
 		t.reset, t.by[Reset] = m, field
 	}
 	return true
@@ -348,7 +325,8 @@ func (ts *tallies) absorb(into, other int) {
 	}
 	t.unit = cmp.Or(t.unit, from.unit)
 	t.params = cmp.Or(t.params, from.params)
-	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
+	*from = noTally
+	from.into = into + 1
 	t.spend()
 }
 

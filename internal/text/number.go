@@ -271,7 +271,7 @@ func parseClockTime(s string) (Span, bool) {
 	if before, behind, ok := strings.Cut(hours, "."); ok {
 		days, hours = before, behind
 	}
-	if strings.Trim(s, "0123456789:.") != "" {
+	if strings.Trim(s, "0123456789:.") != "" || strings.Contains(hours+minutes, ".") {
 		return Span{}, false
 	}
 	return parseDuration(seconds + "s" + minutes + "m" + hours + "h" + days + "d") // an absent part leaves an unknown unit
