@@ -110,7 +110,7 @@ func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 			}
 			r.Current = slices.Insert(r.Current, at, *f)
 		default:
-			ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
+			ts = ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
 		}
 	}
 	r.Guessed = ts.settle(o.Reset)
@@ -135,7 +135,7 @@ const (
 )
 
 // addField adds the facts of a field to the tallies, and its faults.
-func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
+func (ts tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) tallies {
 	lines, first := f.several(), true
 	switch {
 	case f.isDictionary():
@@ -150,7 +150,8 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		}
 		facts, bad := f.read(room, line, first)
 		first = false
-		taken := ts.add(f, number, facts, c)
+		var taken int
+		ts, taken = ts.add(f, number, facts, c)
 		for i := range facts {
 			if draft := facts[i].draft; draft != "" && taken > 0 && f.order == draftOrder && f.Role != Policies {
 				r.draft = min(r.draft, draft)
@@ -170,6 +171,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 			break
 		}
 	}
+	return ts
 }
 
 // clear reports whether an unreadable value is an error. It is an error if the value contains a

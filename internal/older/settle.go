@@ -170,15 +170,14 @@ func (ts *tallies) nameOf(t *tally, option string) string {
 }
 
 // numbersName names a policy by its quota and window.
-func numbersName(quota, window int64) string {
-	var b []byte
+func numbersName(quota, window int64) (name string) {
 	if quota != Unknown {
-		b = strconv.AppendInt(b, quota, 10)
+		name = strconv.FormatInt(quota, 10)
 	}
 	if window != 0 {
-		b = strconv.AppendInt(append(b, '/'), window, 10)
+		name += "/" + strconv.FormatInt(window, 10)
 	}
-	return string(b)
+	return name
 }
 
 // result makes policies and limits. A listed policy belongs to the tally with the same quota.
@@ -233,29 +232,19 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 		if t.reset.kind != bareMoment {
 			continue
 		}
-		units := ts.unitsBeside(t)
-		switch {
-		case units > 0:
-		case option == Milli:
+		units, told := int64(1), option != Guess
+		if option == Milli {
 			units = 1000
-		default:
-			units = 1
-			guessed = guessed || option == Guess && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
 		}
+		for j := range ts.list {
+			if u := &ts.list[j]; u.form == t.form && u.window != 0 && u.reset.units > 0 {
+				units, told = u.reset.units, true
+			}
+		}
+		guessed = guessed || !told && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
 		t.reset = t.reset.as(units)
 	}
 	return guessed
-}
-
-// unitsBeside returns how many units of a reset make a second in the last policy of the
-// family with a window. It returns 0 if there is none.
-func (ts *tallies) unitsBeside(t *tally) (units int64) {
-	for i := range ts.list {
-		if u := &ts.list[i]; u.form == t.form && u.window != 0 {
-			units = cmp.Or(u.reset.units, units)
-		}
-	}
-	return units
 }
 
 // unitsTold returns how many units of a bare reset make a second. It takes the units with
