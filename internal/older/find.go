@@ -145,7 +145,7 @@ func newName(key string) name {
 	}
 	found := vendorTable().find(key)
 	if found == nil {
-		return parse(key)
+		return parse(key).known()
 	}
 	n := *found
 	n.Key = key

@@ -67,7 +67,7 @@ type Numbers struct {
 
 // A Result has everything else that fields contain.
 type Result struct {
-	Current []Field       // String;parameters, which this package does not read; RateLimit-Policy first
+	Current []Field       // String;parameters, which this package does not read
 	Form    string        // the first form that was read: the spelling of a family, a draft, or a vendor
 	Guessed bool          // nothing decides the unit of a reset
 	Asked   time.Duration // the longest wait that substitutes for Retry-After ask for
@@ -104,11 +104,7 @@ func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 		case n.kind == waitKind && n.Policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
 			r.Asked = max(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
-			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role == Policies })
-			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // law: TestRead
-				at = len(r.Current)
-			}
-			r.Current = slices.Insert(r.Current, at, *f)
+			r.Current = append(r.Current, *f)
 		default:
 			ts = ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
 		}

@@ -154,7 +154,7 @@ func NewTable(dialect string, rows []Row) *Table {
 			}
 		}
 		if row.shared {
-			words := parse(row.Key)
+			words := parse(row.Key).known()
 			n.words = &words
 		}
 		t.names = append(t.names, n.known())

@@ -52,7 +52,7 @@ type name struct {
 	Row
 	kind      nameKind
 	order     order
-	weak      bool   // a field for the same role with a surer word takes precedence
+	weak      bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
 	place     int    // the rank among the fields of a response, by order, role and weakness
 	digits    bool   // the policy begins with the seconds of its window
 	hint      hint   // by the policy
@@ -93,14 +93,12 @@ func sentence(room []token, key string) (said []token, first int) {
 }
 
 // parse finds the meaning of a key by its words.
-func parse(key string) name { return parseWords(key).known() }
-
-func parseWords(key string) name {
+func parse(key string) name {
 	n := name{Row: Row{Key: key}}
 	var room [maxWords]token
 	said, first := sentence(room[:0], key)
-	if at := retryAt(said); at >= 0 {
-		return n.wait(said, at)
+	if n, ok := n.wait(said); ok {
+		return n
 	}
 	if a, ok := findAnchor(said); ok {
 		n.kind, n.hasAnchor = noKind, true
@@ -149,52 +147,50 @@ func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
 }
 
-// retryAt returns the index of the word retry or wait, or -1.
-func retryAt(said []token) int {
-	return slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
-}
-
 // waitOf is parse for a key that may contain the word retry or wait.
-func waitOf(key string) (n name) {
+func waitOf(key string) name {
 	var room [maxWords]token
 	said, _ := sentence(room[:0], key)
-	if at := retryAt(said); at >= 0 {
-		n.Key = key
-		n = n.wait(said, at)
-	}
+	n, _ := name{Row: Row{Key: key}}.wait(said)
 	return n
 }
 
-// wait reads a name with the word retry or wait at an index. The units of a time follow. In
+// wait reads a name with the word retry or wait. The units of a time follow. In
 // Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows. The weak word wait counts
 // only after the anchor or the word throttle: X-Queue-Wait is about something else.
-func (n name) wait(said []token, at int) name {
+func (n name) wait(said []token) (_ name, ok bool) {
+	at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
+	if at < 0 {
+		return n, false
+	}
+	n.kind = noKind
+	none := n
 	a, anchored := findAnchor(said[:at])
+	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
+		return none, true
+	}
 	var few [maxWords]string
 	policy, isTime := few[:0], anchored || said[at].format != Guess // law: TestWords
-	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
-		return name{Row: Row{Key: n.Key}, kind: noKind}
-	}
-	n.Format, n.Form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
+	n.Format, n.Form, n.order = Seconds, waitForm, ownOrder         // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
 			n.Format, isTime = cmp.Or(t.format, n.Format), true
 		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
-			return name{Row: Row{Key: n.Key}, kind: noKind}
+			return none, true
 		default:
 			policy = append(policy, t.text)
 		}
 	}
 	if !isTime || strings.EqualFold(n.Key, "Retry-After") { // law: TestParseRetryAfter
-		return name{Row: Row{Key: n.Key}, kind: noKind}
+		return none, true
 	}
 	n.kind = waitKind
 	if n.Policy = joinWords(policy); anchored && n.Policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
 		n.kind, n.Role, n.order = roleKind, Reset, vendorOrder
 		n.Form = strings.ToLower(n.Key[:a.end])
 	}
-	return n
+	return n, true
 }
 
 // mayMeanLimit reports whether a word can be the role of a name without an anchor, or end it.
@@ -224,6 +220,7 @@ func (n name) behind(said []token, first int, a anchor) name {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
 			n.Unit = "tokens"
 		case isRole: // RateLimitRemaining (no vendor case)
+			n.weak = true // law: TestRead
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
 		default:
@@ -297,7 +294,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		}
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.Role, n.weak = roleKind, role.role, role.weak
+		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak
 	}
 	for i, t := range said {
 		switch {
