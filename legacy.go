@@ -159,7 +159,12 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 	known := len(f.Policies)
 	f.Policies, f.Limits = withRoom(f.Policies, len(numbers.Policies)), withRoom(f.Limits, len(numbers.Limits))
 	for i := range numbers.Policies {
-		f.Policies = append(f.Policies, policyOf(&numbers.Policies[i]))
+		p := &numbers.Policies[i]
+		policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
+		if p.Window > 0 {
+			policy.Window = SecondsOf(p.Window)
+		}
+		f.Policies = append(f.Policies, policy)
 	}
 	f.dropRepeated(known)
 	for i := range numbers.Limits {
@@ -195,15 +200,6 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 		options.Name = defaultName
 	}
 	return options
-}
-
-// policyOf converts a policy of older fields.
-func policyOf(p *older.Policy) Policy {
-	policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
-	if p.Window > 0 {
-		policy.Window = SecondsOf(p.Window)
-	}
-	return policy
 }
 
 // maxComments is the number of comments of a policy that are kept. The search for a repeated

@@ -24,14 +24,10 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 		ts.list[i].spend()
 		ts.settleWindow(&ts.list[i]) // resets must fit into windows, so windows come first
 	}
-	if len(ts.list) > 1 {
-		ts.joinUnnamed()
-	}
+	ts.joinUnnamed()
 	guessed = ts.settleResets(option)
-	if len(ts.list) > 1 {
-		ts.shareReset()
-		ts.dropComments()
-	}
+	ts.shareReset()
+	ts.dropComments()
 	return guessed
 }
 

@@ -146,16 +146,14 @@ func NewTable(dialect string, rows []Row) *Table {
 			n.kind = noKind
 		}
 		if row.Vendor != "" {
-			n.family, n.order, n.Form = row.Vendor, rowOrder, row.Vendor
-			said, first := sentence(nil, row.Key)
-			a, ok := findAnchor(said)
-			if o, form := a.family(row.Key, first); ok && o < vendorOrder {
-				n.family, n.order, n.Form = "", o, form
-			}
-		}
-		if row.shared {
 			words := parse(row.Key).known()
-			n.words = &words
+			n.family, n.order, n.Form = row.Vendor, rowOrder, row.Vendor
+			if words.hasAnchor && words.order < vendorOrder {
+				n.family, n.order, n.Form = "", words.order, words.Form
+			}
+			if row.shared {
+				n.words = &words
+			}
 		}
 		t.names = append(t.names, n.known())
 	}

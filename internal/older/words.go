@@ -206,8 +206,16 @@ func (t *token) mayMeanLimit() bool {
 
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
+	n.order, n.Form = draftOrder, strings.ToLower(n.Key[:a.end])
+	switch {
+	case a.first > first || a.before != "":
+		n.order = vendorOrder
+	case a.dashed:
+		n.order = dashedOrder
+	case first > 0:
+		n.order, n.Form = xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
+	}
 	none := n
-	n.order, n.Form = a.family(n.Key, first)
 	var few [maxWords + 1]string
 	policy := few[:0]
 	for _, t := range said[first:a.first] {
@@ -237,21 +245,6 @@ func (n name) behind(said []token, first int, a anchor) name {
 	}
 	n.Policy = joinWords(policy)
 	return n
-}
-
-// family returns the order and the spelling of a family. first is the index of the first word
-// after X.
-func (a anchor) family(key string, first int) (o order, form string) {
-	form = strings.ToLower(key[:a.end])
-	switch {
-	case a.first > first || a.before != "":
-		return vendorOrder, form
-	case a.dashed:
-		return dashedOrder, form
-	case first > 0:
-		return xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
-	}
-	return draftOrder, form
 }
 
 // prefix reads one word before the anchor. A word that is not a vendor's names a policy.
