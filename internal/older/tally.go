@@ -85,12 +85,12 @@ func (ts tallies) at(id tallyID, n *name) (_ tallies, i int) {
 		}
 		ts.index[id] = i
 	}
-	t := noTally
+	ts.list = append(ts.list, noTally)
+	t := &ts.list[i]
 	t.tallyID, t.form, t.order, t.hint = id, n.Form, n.order, n.hint
 	if id.policy != n.Policy {
 		t.hint = hintOf(id.policy, n.digits)
 	}
-	ts.list = append(ts.list, t)
 	return ts, i
 }
 

@@ -437,6 +437,9 @@ type hint struct {
 // hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
 // last parts that have one. If digits is true, a number at the start is the window.
 func hintOf(policy string, digits bool) (h hint) {
+	if policy == "" { // usual
+		return h
+	}
 	before := ""
 	for part := range strings.SplitSeq(policy, "-") {
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
