@@ -106,7 +106,7 @@ func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 		case f.isCurrent():
 			r.Current = append(r.Current, *f)
 		default:
-			ts = ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
+			ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
 		}
 	}
 	r.Guessed = ts.settle(o.Reset)
@@ -131,7 +131,7 @@ const (
 )
 
 // addField adds the facts of a field to the tallies, and its faults.
-func (ts tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) tallies {
+func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
 	lines, first := f.several(), true
 	switch {
 	case f.isDictionary():
@@ -146,8 +146,7 @@ func (ts tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r
 		}
 		facts, bad := f.read(room, line, first)
 		first = false
-		var taken int
-		ts, taken = ts.add(f, number, facts, c)
+		taken := ts.add(f, number, facts, c)
 		for i := range facts {
 			if draft := facts[i].draft; draft != "" && taken > 0 && f.order == draftOrder && f.Role != Policies {
 				r.draft = min(r.draft, draft)
@@ -167,7 +166,6 @@ func (ts tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r
 			break
 		}
 	}
-	return ts
 }
 
 // clear reports whether an unreadable value is an error. It is an error if the value contains a

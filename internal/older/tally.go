@@ -51,9 +51,9 @@ type tally struct {
 	hint        hint // from the policy's name
 }
 
-// tallies has the tallies of a response, and the listed policies. Its lists begin in a Room. What
-// adds to a list returns all tallies, as append does. With a pointer in its place, the Room would
-// escape to the heap, which costs a third of the time.
+// tallies has the tallies of a response, and the listed policies. Its lists begin in a Room.
+// A list grows by a copy, because append would make the Room escape to the heap, which costs
+// a third of the time.
 type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, from manyTallies on
@@ -66,18 +66,19 @@ const manyTallies = 16
 
 // at returns the index of a tally, and begins it if there is none. It returns -1 if there is no
 // room.
-func (ts tallies) at(id tallyID, n *name) (_ tallies, i int) {
-	for i = range min(len(ts.list), manyTallies) {
-		if ts.list[i].tallyID == id {
-			return ts, i
+func (ts *tallies) at(id tallyID, n *name) int {
+	i := len(ts.list)
+	for at := range min(i, manyTallies) {
+		if ts.list[at].tallyID == id {
+			return at
 		}
 	}
-	if i, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
-		return ts, i
+	if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
+		return at
 	}
-	if i = len(ts.list); i == MaxMembers {
+	if i == MaxMembers {
 		ts.full = true
-		return ts, -1
+		return -1
 	}
 	if i >= manyTallies {
 		if ts.index == nil {
@@ -85,13 +86,23 @@ func (ts tallies) at(id tallyID, n *name) (_ tallies, i int) {
 		}
 		ts.index[id] = i
 	}
-	ts.list = append(ts.list, noTally)
-	t := &ts.list[i]
+	t := grow(&ts.list)
+	*t = noTally
 	t.tallyID, t.form, t.order, t.hint = id, n.Form, n.order, n.hint
 	if id.policy != n.Policy {
 		t.hint = hintOf(id.policy, n.digits)
 	}
-	return ts, i
+	return i
+}
+
+// grow makes a list one element longer, and returns a pointer to that element.
+func grow[T any](list *[]T) *T {
+	n := len(*list)
+	if n == cap(*list) {
+		*list = append(make([]T, 0, 2*n+1), *list...)
+	}
+	*list = (*list)[:n+1]
+	return &(*list)[n]
 }
 
 // noTally has no numbers, and belongs to no policy.
@@ -99,7 +110,7 @@ var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unk
 
 // add adds the facts of a field, and returns how many it could read. number is the field's
 // own number, from 1.
-func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ tallies, taken int) {
+func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, int64(0)
 		if fact.Role == Policies {
@@ -108,7 +119,7 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 			}
 			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Params: fact.params}
 			if !slices.ContainsFunc(ts.listed, p.same) {
-				ts.listed = append(ts.listed, p)
+				*grow(&ts.listed) = p
 			}
 			taken++
 			continue
@@ -126,8 +137,8 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 		if id.policy == "" {
 			id.family = n.family
 		}
-		var at int
-		if ts, at = ts.at(id, n); at < 0 { // bound: there is no room
+		at := ts.at(id, n)
+		if at < 0 { // bound: there is no room
 			break
 		}
 		t := &ts.list[at]
@@ -141,7 +152,7 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 		}
 		f.tally = at
 	}
-	return ts, taken
+	return taken
 }
 
 // take adds one fact. It returns false if the value is malformed.
