@@ -124,7 +124,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			taken++
 			continue
 		}
-		if !text.IsName(fact.Policy) {
+		if !text.IsName(fact.Policy) || (fact.Role == Name || fact.Role == Subname) && !text.IsName(fact.Value) {
 			continue
 		}
 		switch {

@@ -94,10 +94,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
 	case n.Role == Name || n.Role == Subname:
-		if line = text.Unquote(line); !text.IsName(line) {
-			return facts, 0
-		}
-		facts = append(facts, Fact{Role: n.Role, Value: line})
+		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
 			facts = append(facts, Fact{Role: n.Role, Value: text.Trim(part)})
