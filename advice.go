@@ -310,7 +310,7 @@ func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait
 		return wait, true
 	}
 	if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // parseAny has not looked for waits elsewhere
-		elsewhere = older.Waits(h, clock).Duration()
+		elsewhere = older.Waits(h, clock)
 	}
 	return elsewhere, elsewhere > 0
 }

@@ -440,10 +440,10 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 	highest := -1
 	for i := range fields {
 		f, rank := &fields[i], 0
-		if of := f.Policy(); of == policy || !named[of] {
+		if of := f.Policy; of == policy || !named[of] {
 			rank += 2
 		}
-		if f.Role() == role {
+		if f.Role == role {
 			rank++
 		}
 		if rank > highest || rank == highest && f.Key < best {

@@ -279,7 +279,7 @@ func TestReadmeWords(t *testing.T) {
 		for word := range strings.FieldsSeq(cells[1]) {
 			found, _ := older.Find(nil, http.Header{http.CanonicalHeaderKey("X-RateLimit-" + strings.Trim(word, "`")): {"1"}}, nil)
 			require.Len(t, found, 1, word)
-			require.Equal(t, older.Role(role), found[0].Role(), word)
+			require.Equal(t, older.Role(role), found[0].Role, word)
 		}
 	}
 	require.Empty(t, roles, "no row has words for them")

@@ -135,14 +135,14 @@ func (o *LegacyOptions) tables(list []*older.Table) []*older.Table {
 // readFound reads the fields that [older.Find] found in a header.
 func readFound(found []older.Field, options older.Options) (f Fields, asked time.Duration, faults []*FieldError) {
 	var room older.Room
-	policies, limits, r := older.Read(&room, found, &options)
-	faults = f.addFound(policies, limits, &r)
-	return f, r.Asked.Duration(), faults
+	numbers, r := older.Read(&room, found, &options)
+	faults = f.addFound(&numbers, &r)
+	return f, r.Asked, faults
 }
 
 // addFound adds what was read from a header. It leaves out older policies that the current
 // fields name.
-func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
+func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		known := len(f.Policies)
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
@@ -153,17 +153,22 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 		faults = append(faults, &FieldError{Field: fieldName(e.Key), Line: e.Line, Offset: e.Offset, Item: -1, Err: causes[e.Cause]})
 	}
 	f.Guessed = r.Guessed
-	if len(policies)+len(limits) > 0 && f.Dialect != lenientDialect {
+	if len(numbers.Policies)+len(numbers.Limits) > 0 && f.Dialect != lenientDialect {
 		f.Dialect = r.Form
 	}
 	known := len(f.Policies)
-	f.Policies, f.Limits = withRoom(f.Policies, len(policies)), withRoom(f.Limits, len(limits))
-	for i := range policies {
-		f.Policies = append(f.Policies, policyOf(&policies[i]))
+	f.Policies, f.Limits = withRoom(f.Policies, len(numbers.Policies)), withRoom(f.Limits, len(numbers.Limits))
+	for i := range numbers.Policies {
+		p := &numbers.Policies[i]
+		policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
+		if p.Window > 0 {
+			policy.Window = SecondsOf(p.Window)
+		}
+		f.Policies = append(f.Policies, policy)
 	}
 	f.dropRepeated(known)
-	for i := range limits {
-		l := &limits[i]
+	for i := range numbers.Limits {
+		l := &numbers.Limits[i]
 		limit := Limit{Name: l.Name, Remaining: l.Remaining}
 		if l.Resets {
 			limit.Reset = SecondsOf(l.Reset.Ceil())
@@ -195,15 +200,6 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 		options.Name = defaultName
 	}
 	return options
-}
-
-// policyOf converts a policy of older fields.
-func policyOf(p *older.Policy) Policy {
-	policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
-	if p.Window > 0 {
-		policy.Window = SecondsOf(p.Window)
-	}
-	return policy
 }
 
 // maxComments is the number of comments of a policy that are kept. The search for a repeated

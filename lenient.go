@@ -77,11 +77,11 @@ func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, l
 func (f *Fields) addCurrent(c *older.Field) []*FieldError {
 	var own, lenient bool
 	var err error
-	if c.Role() == older.Policies {
+	if c.Role == older.Policies {
 		var policies []Policy
 		policies, lenient, err = readCurrent[Policy](c.Lines, policyField)
 		for i := range policies {
-			policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit()))
+			policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
 		}
 		f.Policies, own = append(f.Policies, policies...), strings.EqualFold(c.Key, policyKey)
 	} else {
@@ -89,7 +89,7 @@ func (f *Fields) addCurrent(c *older.Field) []*FieldError {
 		limits, lenient, err = readCurrent[Limit](c.Lines, limitField)
 		f.Limits, own = append(f.Limits, limits...), strings.EqualFold(c.Key, limitKey)
 	}
-	form := c.Form()
+	form := c.Form
 	switch {
 	case err != nil:
 		e := err.(*FieldError)

@@ -20,10 +20,10 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 		return nil
 	}
 	e, errs := newLowering(h, *own, o, status), []error(nil)
-	slices.SortFunc(found, func(f, g older.Field) int { return strings.Compare(f.Form(), g.Form()) })
+	slices.SortFunc(found, func(f, g older.Field) int { return strings.Compare(f.Form, g.Form) })
 	for len(found) > 0 {
 		n := 1
-		for n < len(found) && found[n].Form() == found[0].Form() {
+		for n < len(found) && found[n].Form == found[0].Form {
 			n++
 		}
 		makeFinite(found[:n])
@@ -47,13 +47,13 @@ var most = []string{strconv.FormatInt(MaxInteger, 10)}
 func makeFinite(fields []older.Field) {
 	unlimited := map[string]bool{} // by policy
 	for _, f := range fields {
-		if f.Role() == older.Quota && f.Unlimited() {
-			unlimited[f.Policy()] = true
+		if f.Role == older.Quota && f.Unlimited() {
+			unlimited[f.Policy] = true
 		}
 	}
 	for i := range fields {
 		f := &fields[i]
-		if (f.Role() == older.Quota || f.Role() == older.Remaining) && unlimited[f.Policy()] && f.Unlimited() {
+		if (f.Role == older.Quota || f.Role == older.Remaining) && unlimited[f.Policy] && f.Unlimited() {
 			f.Lines = most
 		}
 	}
@@ -92,9 +92,9 @@ type olderForm struct {
 }
 
 func (e *lowering) read(fields []older.Field) olderForm {
-	policies, limits, r, holders := older.Hold(&e.room, fields, &e.options)
-	f := olderForm{fields: fields, holders: holders}
-	f.said.addFound(policies, limits, &r)
+	numbers, r := older.Read(&e.room, fields, &e.options)
+	f := olderForm{fields: fields, holders: numbers.Holders(fields, &e.options.Clock)}
+	f.said.addFound(&numbers, &r)
 	return f
 }
 

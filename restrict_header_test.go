@@ -40,10 +40,10 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	forms := map[string]http.Header{}
 	found, _ := older.Find(nil, olds, o.tables(nil))
 	for _, f := range found {
-		if forms[f.Form()] == nil {
-			forms[f.Form()] = http.Header{dateKey: h[dateKey], ageKey: h[ageKey]}
+		if forms[f.Form] == nil {
+			forms[f.Form] = http.Header{dateKey: h[dateKey], ageKey: h[ageKey]}
 		}
-		forms[f.Form()][f.Key] = f.Lines
+		forms[f.Form][f.Key] = f.Lines
 	}
 	for form, fields := range forms {
 		read(form, fields)
@@ -118,7 +118,7 @@ func lawBetween(t testing.TB, p passage) {
 func formKeys(h http.Header, form string) (keys []string) {
 	found, _ := older.Find(nil, h, nil)
 	for _, f := range found {
-		if f.Form() == form {
+		if f.Form == form {
 			keys = append(keys, f.Key)
 		}
 	}

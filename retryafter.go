@@ -91,7 +91,7 @@ func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok boo
 	if d, ok := readRetryAfter(h, c); ok {
 		return d, true
 	}
-	d = older.Waits(h, func() text.Clock { return c }).Duration()
+	d = older.Waits(h, func() text.Clock { return c })
 	return d, d > 0
 }
 

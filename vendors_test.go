@@ -239,7 +239,7 @@ func TestVendorsLaws(t *testing.T) {
 		twice := h.Clone()
 		for key, lines := range h {
 			found, _ := older.Find(nil, http.Header{key: {"1"}}, nil)
-			if len(found) == 1 && found[0].Role() >= older.Quota && found[0].Role() <= older.Reset {
+			if len(found) == 1 && found[0].Role >= older.Quota && found[0].Role <= older.Reset {
 				twice[key] = slices.Concat(lines, lines)
 			}
 			less, none := h.Clone(), h.Clone()

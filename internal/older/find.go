@@ -14,27 +14,15 @@ const MaxFields = 1024
 // Reading a key of a megabyte would take a tenth of a second.
 const longestName = 256
 
-// A Field is a header field that may contain limits.
+// A Field is a header field that may contain limits, with the meaning of its name.
 type Field struct {
 	Key   string
 	Lines []string
 
-	name    *name
+	*name
 	columns int // the number of members in each parallel list, or 0
 	tally   int // the index of the tally of its last number, or -1
 }
-
-// Form returns the spelling of the field's family.
-func (f *Field) Form() string { return f.name.form }
-
-// Role returns the role of the field by its name, or None.
-func (f *Field) Role() Role { return f.name.Role }
-
-// Policy returns the policy of the field by its name, or "".
-func (f *Field) Policy() string { return f.name.Policy }
-
-// Unit returns the unit of policies without one, or "".
-func (f *Field) Unit() string { return f.name.Unit }
 
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
@@ -43,15 +31,11 @@ func (f *Field) Unlimited() bool {
 	return v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
 
-// Vendor returns the vendor whose row defines the field, or "".
-func (f *Field) Vendor() string { return f.name.vendor }
-
 // Find appends the fields of h that contain limits. Fields in a table follow the table. Every
 // field with a word for limits counts toward MaxFields, even if it turns out to have no
 // limit, because reading its words takes time. ok is false if there are more than MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
-	var unsure []Field
-	looked := 0
+	looked, unsure := 0, false
 	for key, lines := range h {
 		n := nameIn(tables, key)
 		if n.kind == otherKind || len(lines) == 0 {
@@ -60,38 +44,36 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 		if looked++; looked > MaxFields {
 			return nil, false
 		}
-		switch f := (Field{Key: key, Lines: lines, name: n}); {
-		case n.kind == looseKind || n.words != nil:
-			unsure = append(unsure, f)
-		case n.kind != noKind:
-			found = append(found, f)
+		if n.kind != noKind || n.words != nil {
+			found = append(found, Field{Key: key, Lines: lines, name: n})
+			unsure = unsure || n.kind == looseKind || n.words != nil
 		}
 	}
-	if unsure == nil { // usual
-		return found, true
+	if unsure {
+		found = sure(found)
 	}
-	return appendSure(found, unsure), true
+	return found, true
 }
 
-// appendSure appends the unsure fields that count because of other fields. If any server may
-// use a name, the row for that name needs another field of its vendor. Without one, the words
-// of the name are read. Fields without an anchor count as a family.
-func appendSure(found, unsure []Field) []Field {
+// sure returns the fields that count next to the others. If any server may use a name, the row
+// for that name needs another field of its vendor. Without one, the words of the name are
+// read. Fields without an anchor count as a family.
+func sure(fields []Field) []Field {
 	vendors := make(map[string]int, 4)
-	for _, list := range [...][]Field{found, unsure} {
-		for i := range list {
-			vendors[list[i].Vendor()]++
-		}
+	for i := range fields {
+		vendors[fields[i].Vendor]++
 	}
 	families := map[string][]Field{} // without an anchor, by policy
-	for _, f := range unsure {
-		if f.name.words != nil && vendors[f.Vendor()] < 2 {
-			f.name = f.name.words
+	found := fields[:0]
+	for _, f := range fields {
+		if f.words != nil && vendors[f.Vendor] < 2 {
+			f.name = f.words
 		}
-		switch f.name.kind {
+		switch f.kind {
 		case looseKind:
-			families[f.name.Policy] = append(families[f.name.Policy], f)
-		case roleKind, anchorKind, plainKind:
+			families[f.Policy] = append(families[f.Policy], f)
+		case otherKind, noKind:
+		default:
 			found = append(found, f)
 		}
 	}
@@ -111,8 +93,8 @@ func limitFields(fields []Field) []Field {
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
-		counted = counted || f.name.counted
-		quota = quota || roles>>Quota&1 != 0 && !f.name.total
+		counted = counted || f.counted
+		quota = quota || roles>>Quota&1 != 0 && !f.total
 		return roles == 0
 	})
 	has := func(roles uint) bool { return said&roles != 0 }
@@ -128,7 +110,7 @@ func limitFields(fields []Field) []Field {
 // servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
 	line := FirstLine(f.Lines)
-	if line == "" || line == "-1" || line == "0" && f.name.Role == Quota {
+	if line == "" || line == "-1" || line == "0" && f.Role == Quota {
 		return 0
 	}
 	var room [4]Fact
@@ -142,7 +124,7 @@ func (f *Field) roles() (roles uint) {
 // Knows reports whether a key names a field for limits.
 func Knows(key string) bool {
 	n := nameOf(key)
-	return n.vendor != "" || n.hasAnchor
+	return n.Vendor != "" || n.hasAnchor
 }
 
 // nameIn returns the meaning of a key: from the first table with a row for it, else from its
@@ -163,7 +145,7 @@ func newName(key string) name {
 	}
 	found := vendorTable().find(key)
 	if found == nil {
-		return parse(key)
+		return parse(key).known()
 	}
 	n := *found
 	n.Key = key

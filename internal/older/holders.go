@@ -18,28 +18,26 @@ type Holder struct {
 	reset moment
 }
 
-// Hold reads fields as Read does, and also returns the fields that contain the numbers of
-// limits. It leaves out fields with several numbers in a line.
-func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
-	policies, limits, r, list := read(room, fields, o)
-	holders = make([]Holder, 0, len(fields))
+// Holders returns the fields that contain the numbers of limits. It leaves out fields with several
+// numbers in a line.
+func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
+	holders := make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
-		n := f.name
-		if f.tally < 0 || f.columns != 0 || !n.Role.number() || n.Format >= bans || n.kind != roleKind && n.kind != looseKind {
+		if f.tally < 0 || f.columns != 0 || !f.Role.number() || f.Format >= bans || f.kind != roleKind && f.kind != looseKind {
 			continue
 		}
 		at := f.tally
-		for list[at].into > 0 {
-			at = list[at].into - 1
+		for numbers.tallies[at].into > 0 {
+			at = numbers.tallies[at].into - 1
 		}
-		t := &list[at]
-		h := Holder{Field: i, Limit: t.limit, Role: n.Role}
-		if t.hasLimit() && h.read(f, t, &o.Clock) {
+		t := &numbers.tallies[at]
+		h := Holder{Field: i, Limit: t.limit, Role: f.Role}
+		if t.hasLimit() && h.read(f, t, c) {
 			holders = append(holders, h)
 		}
 	}
-	return policies, limits, r, holders
+	return holders
 }
 
 // read reads the number of a field. If lines contain different numbers, it takes the one that
@@ -56,7 +54,7 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 			}
 			continue
 		}
-		m, _ := parseMoment(line, f.name.Format, c)
+		m, _ := parseMoment(line, f.Format, c)
 		if t.reset.kind == laterMoment {
 			m = m.as(t.reset.units) // settle has found the unit
 		}

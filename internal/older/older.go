@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -57,13 +58,22 @@ type Fault struct {
 	Cause        Cause
 }
 
-// A Result has everything that fields contain except policies and limits.
+// Numbers are the policies and limits that fields contain. They are in a Room.
+type Numbers struct {
+	Policies []Policy
+	Limits   []Limit
+	tallies  []tally
+}
+
+// A Result has everything else that fields contain.
 type Result struct {
-	Current []Field   // String;parameters, which this package does not read; RateLimit-Policy first
-	Form    string    // the first form that was read: the spelling of a family, a draft, or a vendor
-	Guessed bool      // nothing decides the unit of a reset
-	Asked   text.Span // the longest wait that substitutes for Retry-After ask for
+	Current []Field       // String;parameters, which this package does not read
+	Form    string        // the first form that was read: the spelling of a family, a draft, or a vendor
+	Guessed bool          // nothing decides the unit of a reset
+	Asked   time.Duration // the longest wait that substitutes for Retry-After ask for
 	Faults  []Fault
+
+	draft string // the oldest draft that the syntax shows
 }
 
 // A Room has space for most responses, so that reading allocates memory only for the result.
@@ -81,40 +91,30 @@ const (
 	policyKey = "Ratelimit-Policy"
 )
 
-// Read reads the fields that Find found in a header. It reorders them. The room has the policies
-// and limits.
-func Read(room *Room, fields []Field, o *Options) ([]Policy, []Limit, Result) {
-	policies, limits, r, _ := read(room, fields, o)
-	return policies, limits, r
-}
-
-// read is Read. It also returns the tallies.
-func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, list []tally) {
+// Read reads the fields that Find found in a header. It reorders them.
+func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 	sortFields(fields)
 	align(fields)
 	ts := tallies{list: room.tallies[:0], listed: room.listed[:0]}
+	r.draft = "draft-06"
 	for i := range fields {
 		f := &fields[i]
 		f.tally = -1
 		switch n := f.name; {
 		case n.kind == waitKind && n.Policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
-			r.Asked = longer(r.Asked, n.asked(f.Lines, &o.Clock))
+			r.Asked = max(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
-			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role() == Policies })
-			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // law: TestRead
-				at = len(r.Current)
-			}
-			r.Current = slices.Insert(r.Current, at, *f)
+			r.Current = append(r.Current, *f)
 		default:
 			ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
 		}
 	}
 	r.Guessed = ts.settle(o.Reset)
 	if r.Form == draftForm {
-		r.Form = draftNames[ts.draft]
+		r.Form = r.draft
 	}
-	policies, limits = ts.result(room, o.Name)
-	return policies, limits, r, ts.list
+	policies, limits := ts.result(room, o.Name)
+	return Numbers{policies, limits, ts.list}, r
 }
 
 // Forms that other fields can make more precise.
@@ -123,17 +123,12 @@ const (
 	waitForm  = "retry-after"
 )
 
-// A draft is the version of the specification that the syntax of fields shows.
-type draft uint8
-
+// The drafts that the syntax of a fact can show. All other fields are in the form of draft-06.
 const (
-	draft06 draft = iota // the syntax shows no draft
-	draft03              // policies in the field of the quota
-	draft00              // the parameter window, or a date for a reset
-	draft07              // the Dictionary RateLimit
+	draft00 = "draft-00" // the parameter window, or a date for a reset
+	draft03 = "draft-03" // policies in the field of the quota
+	draft07 = "draft-07" // the Dictionary RateLimit
 )
-
-var draftNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
 
 // addField adds the facts of a field to the tallies, and its faults.
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
@@ -141,7 +136,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	switch {
 	case f.isDictionary():
 		lines = []string{strings.Join(lines, ",")}
-	case f.name.Role == Policies: // law: TestManyLines
+	case f.Role == Policies: // law: TestManyLines
 		lines = f.Lines
 	}
 	for i, line := range lines {
@@ -152,8 +147,15 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		facts, bad := f.read(room, line, first)
 		first = false
 		taken := ts.add(f, number, facts, c)
+		for i := range facts {
+			if draft := facts[i].draft; draft != "" && taken > 0 && f.order == draftOrder && f.Role != Policies {
+				r.draft = min(r.draft, draft)
+			}
+		}
 		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
-			r.Form = f.name.form
+			if r.Form = f.Form; r.Form == draftForm && f.isDictionary() {
+				r.Form = draft07
+			}
 		}
 		cause := ts.cause(f, facts)
 		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) { // nothing is cut silently
@@ -170,8 +172,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 // digit. It is one too if the name of the field leaves no doubt about its meaning, as its unit or
 // its window does.
 func (f *Field) clear(line string) bool {
-	n := f.name
-	return n.kind != plainKind && (n.Policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }
 
 // cause returns why some facts of a field were not taken.
@@ -193,8 +194,7 @@ func (f *Field) isDictionary() bool {
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
 // are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
-	n := f.name
-	if n.Role != Policies && n.kind != anchorKind {
+	if f.Role != Policies && f.kind != anchorKind { // nearly all fields
 		return false
 	}
 	line := FirstLine(f.Lines)
@@ -223,18 +223,18 @@ func FirstLine(lines []string) string {
 // Waits returns the longest wait that fields of h other than Retry-After ask for. It returns
 // 0 if there is none, or if too many fields may be one. It reads only the words of names, so
 // that programs that need only the wait do not link the table of vendors or the JSON parser.
-func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
+func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duration) {
 	looked := 0
 	for key, lines := range h {
 		if !hasWait(key) || len(lines) == 0 { // nearly all keys
 			continue
 		}
 		if looked++; looked > MaxFields {
-			return text.Span{}
+			return 0
 		}
 		if n := waitOf(key); n.kind == waitKind && n.Policy == "" {
 			c := clock()
-			longest = longer(longest, n.asked(lines, &c))
+			longest = max(longest, n.asked(lines, &c))
 		}
 	}
 	return longest
@@ -242,18 +242,10 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 
 // asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
 // it with every response.
-func (n *name) asked(lines []string, c *text.Clock) text.Span {
+func (n *name) asked(lines []string, c *text.Clock) time.Duration {
 	line := FirstLine(lines)
 	m, _ := parseMoment(text.Unquote(line), n.Format, c)
-	return m.until
-}
-
-// longer returns the longer of two spans.
-func longer(s, t text.Span) text.Span {
-	if t.Duration() > s.Duration() {
-		return t
-	}
-	return s
+	return m.until.Duration()
 }
 
 // maxLines is the number of lines that are read of a field other than a list of policies.

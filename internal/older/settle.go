@@ -24,14 +24,10 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 		ts.list[i].spend()
 		ts.settleWindow(&ts.list[i]) // resets must fit into windows, so windows come first
 	}
-	if len(ts.list) > 1 {
-		ts.joinUnnamed()
-	}
+	ts.joinUnnamed()
 	guessed = ts.settleResets(option)
-	if len(ts.list) > 1 {
-		ts.shareReset()
-		ts.dropComments()
-	}
+	ts.shareReset()
+	ts.dropComments()
 	return guessed
 }
 
@@ -48,11 +44,8 @@ func (ts *tallies) settleWindow(t *tally) {
 			}
 		}
 	}
-	if t.bare != 0 {
-		t.window = t.bare
-		if t.reset.units == 1000 {
-			t.window = (t.bare + 999) / 1000
-		}
+	if t.bare && t.reset.units == 1000 {
+		t.window = (t.window + 999) / 1000
 	}
 	if t.window == 0 {
 		if i := ts.listedWith(t); i >= 0 {
@@ -129,7 +122,7 @@ func (ts *tallies) dropComments() {
 	}
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
-			*t = tally{tallyID: tallyID{column: -1}, counts: noCounts}
+			*t = noTally
 		}
 	}
 }
@@ -173,15 +166,14 @@ func (ts *tallies) nameOf(t *tally, option string) string {
 }
 
 // numbersName names a policy by its quota and window.
-func numbersName(quota, window int64) string {
-	var b []byte
+func numbersName(quota, window int64) (name string) {
 	if quota != Unknown {
-		b = strconv.AppendInt(b, quota, 10)
+		name = strconv.FormatInt(quota, 10)
 	}
 	if window != 0 {
-		b = strconv.AppendInt(append(b, '/'), window, 10)
+		name += "/" + strconv.FormatInt(window, 10)
 	}
-	return string(b)
+	return name
 }
 
 // result makes policies and limits. A listed policy belongs to the tally with the same quota.
@@ -236,29 +228,19 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 		if t.reset.kind != bareMoment {
 			continue
 		}
-		units := ts.unitsBeside(t)
-		switch {
-		case units > 0:
-		case option == Milli:
+		units, told := int64(1), option != Guess
+		if option == Milli {
 			units = 1000
-		default:
-			units = 1
-			guessed = guessed || option == Guess && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
 		}
+		for j := range ts.list {
+			if u := &ts.list[j]; u.form == t.form && u.window != 0 && u.reset.units > 0 {
+				units, told = u.reset.units, true
+			}
+		}
+		guessed = guessed || !told && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
 		t.reset = t.reset.as(units)
 	}
 	return guessed
-}
-
-// unitsBeside returns how many units of a reset make a second in the last policy of the
-// family with a window. It returns 0 if there is none.
-func (ts *tallies) unitsBeside(t *tally) (units int64) {
-	for i := range ts.list {
-		if u := &ts.list[i]; u.form == t.form && u.window != 0 {
-			units = cmp.Or(u.reset.units, units)
-		}
-	}
-	return units
 }
 
 // unitsTold returns how many units of a bare reset make a second. It takes the units with

@@ -19,18 +19,12 @@ type tallyID struct {
 	column int64  // the index in parallel lists, from 0; or the negative window of a list member
 }
 
-// A tally collects the numbers of one policy from all fields.
+// A tally collects the numbers of one policy from all fields. An absent number is Unknown.
 type tally struct {
 	tallyID
 	into  int // 1 + the index of the tally that absorbed this one, or 0
 	limit int // the index of its limit in the result
-	counts
-	times
-	label
-}
 
-// counts are numbers of units. An absent number is Unknown.
-type counts struct {
 	quota, remaining, used int64
 	plain                  int64             // a number without a role, which may be the quota
 	part                   int64             // the fraction of the quota, in billionths
@@ -41,25 +35,20 @@ type counts struct {
 	unlimited              bool              // a quota is negative, or the word for that
 	quotaOf                order             // of the field with the quota
 	closed                 bool              // a family of lower rank announced another quota, so it describes another limiter
-}
 
-// times are the window and the reset of a tally.
-type times struct {
-	window, bare int64 // in seconds; bare has no unit until the reset decides
-	reset        moment
-	shared       bool // the reset is from a field without a policy's name
-}
+	window int64 // in seconds
+	usual  int64 // the window if no field has one
+	bare   bool  // the window has no unit until the reset decides
+	reset  moment
+	shared bool // the reset is from a field without a policy's name
 
-// A label has the names of a tally, and the defaults of its policy.
-type label struct {
 	title, tail string // from fields for the name
-	params      string // all parameters
 	columnName  string // added to the policy's name
+	params      string // all parameters
 	form        string // the spelling of the family
-	usual       int64  // the window if no field has one
+	order       order
 	unit        string
 	hint        hint // from the policy's name
-	order       order
 }
 
 // tallies has the tallies of a response, and the listed policies. Its lists begin in a Room.
@@ -67,10 +56,9 @@ type label struct {
 // a third of the time.
 type tallies struct {
 	list   []tally
-	index  map[tallyID]int // of list, if there are many
+	index  map[tallyID]int // of list, from manyTallies on
 	listed []Policy
-	full   bool  // a tally did not fit
-	draft  draft // that the fields of the drafts show
+	full   bool // a tally did not fit
 }
 
 // manyTallies is the number of tallies from which a map is used.
@@ -80,30 +68,29 @@ const manyTallies = 16
 // room.
 func (ts *tallies) at(id tallyID, n *name) int {
 	i := len(ts.list)
-	if i < manyTallies {
-		for at := range ts.list {
-			if ts.list[at].tallyID == id {
-				return at
-			}
-		}
-	} else {
-		if ts.index == nil {
-			ts.index = make(map[tallyID]int, 2*manyTallies)
-		}
-		for j := len(ts.index); j < i; j++ { // the new ones
-			ts.index[ts.list[j].tallyID] = j
-		}
-		if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
+	for at := range min(i, manyTallies) {
+		if ts.list[at].tallyID == id {
 			return at
 		}
+	}
+	if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
+		return at
 	}
 	if i == MaxMembers {
 		ts.full = true
 		return -1
 	}
-	*grow(&ts.list) = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
+	if i >= manyTallies {
+		if ts.index == nil {
+			ts.index = map[tallyID]int{}
+		}
+		ts.index[id] = i
+	}
+	t := grow(&ts.list)
+	*t = noTally
+	t.tallyID, t.form, t.order, t.hint = id, n.Form, n.order, n.hint
 	if id.policy != n.Policy {
-		ts.list[i].hint = hintOf(id.policy, n.digits)
+		t.hint = hintOf(id.policy, n.digits)
 	}
 	return i
 }
@@ -112,22 +99,14 @@ func (ts *tallies) at(id tallyID, n *name) int {
 func grow[T any](list *[]T) *T {
 	n := len(*list)
 	if n == cap(*list) {
-		more := make([]T, n, 2*n+1)
-		copy(more, *list)
-		*list = more
+		*list = append(make([]T, 0, 2*n+1), *list...)
 	}
 	*list = (*list)[:n+1]
 	return &(*list)[n]
 }
 
-// show notes the draft that a fact in a field of the drafts shows.
-func (ts *tallies) show(n *name, fact *Fact) {
-	if n.order == draftOrder && n.Role != Policies {
-		ts.draft = max(ts.draft, fact.shows)
-	}
-}
-
-var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+// noTally has no numbers, and belongs to no policy.
+var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
 
 // add adds the facts of a field, and returns how many it could read. number is the field's
 // own number, from 1.
@@ -142,11 +121,10 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			if !slices.ContainsFunc(ts.listed, p.same) {
 				*grow(&ts.listed) = p
 			}
-			ts.show(n, fact)
 			taken++
 			continue
 		}
-		if !text.IsName(fact.Policy) {
+		if !text.IsName(fact.Policy) || (fact.Role == Name || fact.Role == Subname) && !text.IsName(fact.Value) {
 			continue
 		}
 		switch {
@@ -170,7 +148,6 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			t.usual = hintOf(t.columnName, false).window
 		}
 		if t.take(n, number, fact, c) {
-			ts.show(n, fact)
 			taken++
 		}
 		f.tally = at
@@ -189,8 +166,12 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	case Window:
 		t.takeWindow(number, fact.Value, cmp.Or(fact.Format, n.Format))
 		return true
-	case Name, Subname:
-		return t.takeName(n, fact.Value)
+	case Name: // the first one counts
+		t.title = cmp.Or(t.title, fact.Value)
+		return true
+	case Subname:
+		t.tail = cmp.Or(t.tail, fact.Value)
+		return true
 	}
 	v, ok := text.ParseCount(fact.Value)
 	t.unlimited = t.unlimited || fact.Role == Quota && (v.Neg || isNothing(fact.Value))
@@ -250,7 +231,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	case v.Neg:
 	case t.keep(field, Quota, &t.quota, v.Floor()):
 		if before != Unknown && t.by[Window] == field {
-			t.window, t.bare = 0, 0
+			t.window = 0
 		}
 		t.part, t.droppedQuotaIn = v.Frac, 0
 		if t.params == "" {
@@ -264,33 +245,15 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 // takeWindow adds the length of a window. A window that is unreadable, or has no fixed
 // length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
-	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
+	if t.window != 0 || t.droppedQuotaIn == field {
 		return
 	}
 	value, t.by[Window] = text.Trim(text.Unquote(value)), field
-	switch v, ok := text.ParseCount(value); {
-	case !ok:
-		t.window = parseWindow(value)
-	case format == Milli:
-		t.window = v.CeilDiv(1000)
-	case format != Guess:
-		t.window = v.Ceil()
-	default:
-		t.bare = v.Ceil()
+	t.window = parseWindow(value)
+	v, ok := text.ParseCount(value)
+	if t.bare = ok && format == Guess; ok && format == Milli {
+		t.window = v.Span(1000).Ceil()
 	}
-}
-
-// takeName adds the name of the policy. The first one counts.
-func (t *tally) takeName(n *name, value string) bool {
-	switch {
-	case !text.IsName(value):
-		return false
-	case n.Role == Subname:
-		t.tail = cmp.Or(t.tail, value)
-	default:
-		t.title = cmp.Or(t.title, value)
-	}
-	return true
 }
 
 // takeReset adds a reset. The best one counts, and of one field the latest, whichever clock is
@@ -301,12 +264,12 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 		return ok
 	}
 	if m.kind == pointMoment && m.units == 0 { // a date
-		fact.shows = draft00
+		fact.draft = draft00
 	}
-	m.drafts = n.order == draftOrder || n.kind == anchorKind // a Dictionary of draft-07 under another name
+	m.drafts = m.kind == bareMoment && (n.order == draftOrder || n.kind == anchorKind) // a Dictionary of draft-07 under another name
 	again := t.by[Reset] == field
 	t.several = t.several || again && m.until != t.reset.until
-	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || m.rank() < t.reset.rank() {
+	if t.reset.kind == noMoment || again && m.until.Duration() > t.reset.until.Duration() || !t.reset.drafts && m.kind < t.reset.kind {
 		t.reset, t.by[Reset] = m, field
 	}
 	return true
@@ -356,14 +319,14 @@ func (ts *tallies) absorb(into, other int) {
 	fill(&t.quota, from.quota)
 	fill(&t.remaining, from.remaining)
 	fill(&t.used, from.used)
-	t.part = cmp.Or(t.part, from.part)
-	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
+	t.window = cmp.Or(t.window, from.window)
 	if t.reset.kind == noMoment {
 		t.reset, t.shared = from.reset, from.policy == ""
 	}
-	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
+	t.unit = cmp.Or(t.unit, from.unit)
 	t.params = cmp.Or(t.params, from.params)
-	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
+	*from = noTally
+	from.into = into + 1
 	t.spend()
 }
 
@@ -376,7 +339,7 @@ func align(fields []Field) {
 	for i := range fields {
 		f := &fields[i]
 		f.columns = 0 // a previous reading may have set it
-		id := tallyID{f.name.Policy, f.name.family, int64(f.list())}
+		id := tallyID{f.Policy, f.family, int64(f.list())}
 		if id.column == 0 { // nearly all fields end here
 			continue
 		}
@@ -399,7 +362,7 @@ func align(fields []Field) {
 
 // list returns how many numbers or times a field lists. It returns 0 for any other value.
 func (f *Field) list() (n int) {
-	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.Role.number() && f.name.Role != Window {
+	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.Role.number() && f.Role != Window {
 		return 0 // nearly all values end here
 	}
 	line := FirstLine(f.Lines)

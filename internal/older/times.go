@@ -47,7 +47,7 @@ type moment struct {
 	units  int64       // how many units make a second; 0 for a text, or if unknown
 	number text.Number // 0 for a text
 	until  text.Span   // from now; a bare number is in seconds
-	drafts bool        // in a field of the drafts, which defines seconds
+	drafts bool        // a bare number in a field of the drafts, which defines seconds
 }
 
 // parseMoment reads a time: a text by its shape, and a number by its size and format. Points
@@ -114,11 +114,3 @@ func (m moment) as(units int64) moment {
 // fits reports whether a time can lie in a window. Servers round both numbers, so a tenth more is
 // allowed.
 func (m moment) fits(window int64) bool { return m.until.Ceil() <= window+window/10+1 }
-
-// rank is the kind of a reset. The lower one is better.
-func (m moment) rank() momentKind {
-	if m.kind == bareMoment && m.drafts {
-		return laterMoment
-	}
-	return m.kind
-}

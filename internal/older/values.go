@@ -46,7 +46,7 @@ type item struct {
 	quota, window int64
 	name          string
 	params        string // all parameters
-	shows         draft  // by the key of the window
+	draft         string // shown by the key of the window
 }
 
 // isCount reports whether a value is a number.
@@ -94,7 +94,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
 	case n.Role == Name || n.Role == Subname:
-		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
+		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
 			facts = append(facts, Fact{Role: n.Role, Value: text.Trim(part)})
@@ -215,9 +215,9 @@ func (m *item) readParams(params string) {
 		value = text.Unquote(text.Trim(value))
 		switch strings.ToLower(text.Trim(key)) {
 		case "window":
-			m.window, m.shows = parseWindow(value), draft00
+			m.window, m.draft = parseWindow(value), draft00
 		case "w":
-			m.window, m.shows = parseWindow(value), draft03
+			m.window, m.draft = parseWindow(value), draft03
 		case "name": // Envoy
 			if text.IsName(value) {
 				m.name = value
@@ -433,7 +433,6 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits
 	for i := range facts {
-		facts[i].shows = draft07
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
 			said |= 1 << facts[i].Role
 		}

@@ -39,7 +39,7 @@ func vendorRows() (rows []Row) {
 			c[i] = strings.TrimPrefix(c[i], "-")
 		}
 		row := Row{Key: c[1], Role: role, Format: format, Policy: c[4], Unit: c[6]}
-		row.vendor, row.shared = strings.CutSuffix(c[0], "+")
+		row.Vendor, row.shared = strings.CutSuffix(c[0], "+")
 		if row.Window, _ = strconv.ParseInt(c[5], 10, 64); row.Window == 0 {
 			row.columns = c[5]
 		}
@@ -127,7 +127,7 @@ type Row struct {
 	Window int64  // the seconds of the policy's window, if no field has one; 0 is absent
 	Unit   string // the quota unit, if no field has one
 
-	vendor  string // of a row in this package
+	Vendor  string // of a row in this package, or ""
 	shared  bool   // the row counts only next to another field of its vendor
 	columns string // the policies of parallel lists with two members, separated by a bar
 }
@@ -141,21 +141,19 @@ type Table struct{ names []name }
 func NewTable(dialect string, rows []Row) *Table {
 	t := &Table{}
 	for _, row := range rows {
-		n := name{Row: row, kind: roleKind, form: dialect}
+		n := name{Row: row, kind: roleKind, Form: dialect}
 		if row.Role == None {
 			n.kind = noKind
 		}
-		if row.vendor != "" {
-			n.family, n.order, n.form = row.vendor, rowOrder, row.vendor
-			said, first := sentence(nil, row.Key)
-			a, ok := findAnchor(said)
-			if o, form := a.family(row.Key, first); ok && o < vendorOrder {
-				n.family, n.order, n.form = "", o, form
+		if row.Vendor != "" {
+			words := parse(row.Key).known()
+			n.family, n.order, n.Form = row.Vendor, rowOrder, row.Vendor
+			if words.hasAnchor && words.order < vendorOrder {
+				n.family, n.order, n.Form = "", words.order, words.Form
 			}
-		}
-		if row.shared {
-			words := parse(row.Key)
-			n.words = &words
+			if row.shared {
+				n.words = &words
+			}
 		}
 		t.names = append(t.names, n.known())
 	}

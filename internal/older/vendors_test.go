@@ -38,8 +38,8 @@ func TestVendorRows(t *testing.T) {
 		key := textproto.CanonicalMIMEHeaderKey(row.Key)
 		require.True(t, text.IsToken(key) && !seen[key], "%s twice", key)
 		seen[key] = true
-		require.GreaterOrEqual(t, row.vendor, last, "vendors are in the order of the alphabet")
-		last = row.vendor
+		require.GreaterOrEqual(t, row.Vendor, last, "vendors are in the order of the alphabet")
+		last = row.Vendor
 		require.LessOrEqual(t, row.Role, Rate)
 		require.LessOrEqual(t, row.Format, percents)
 		prefix, suffix, starred := strings.Cut(key, "*")
@@ -58,8 +58,8 @@ func TestVendorRowsShared(t *testing.T) {
 	letters := strings.NewReplacer("-", "").Replace
 	for _, row := range vendorRows() {
 		name := "-" + strings.ToLower(row.Key) + "-"
-		alone := row.Format >= bans || row.columns != "" || strings.Contains(letters(name), letters(row.vendor))
-		for short := range strings.FieldsSeq(abbreviations[row.vendor]) {
+		alone := row.Format >= bans || row.columns != "" || strings.Contains(letters(name), letters(row.Vendor))
+		for short := range strings.FieldsSeq(abbreviations[row.Vendor]) {
 			alone = alone || strings.Contains(name, "-"+short+"-")
 		}
 		require.Equal(t, !alone, row.shared, row.Key)

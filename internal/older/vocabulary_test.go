@@ -116,7 +116,7 @@ func TestVendorsNames(t *testing.T) {
 		fields, _ := Find(nil, h, nil)
 		var got []string
 		for i := range fields {
-			got = append(got, fields[i].Vendor())
+			got = append(got, fields[i].Vendor)
 		}
 		require.Equal(t, tt.want, got, tt.keys)
 	}
@@ -127,7 +127,7 @@ func TestUnderscores(t *testing.T) {
 	for _, key := range []string{"Acme-Retry-Ms", "Limit-Retry-Ms", "X-Acme-Retry-After-Ms", "Http-X-Retry-After-Ms", "X-Acme-Requests-Left", "X-Acme-Qps-Reset-In"} {
 		dashed, n := *nameOf(key), *nameOf(strings.ReplaceAll(key, "-", "_"))
 		require.Contains(t, []nameKind{waitKind, looseKind}, dashed.kind, key)
-		n.Key, n.form = dashed.Key, dashed.form
+		n.Key, n.Form = dashed.Key, dashed.Form
 		require.Equal(t, dashed, n)
 	}
 }

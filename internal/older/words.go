@@ -52,12 +52,12 @@ type name struct {
 	Row
 	kind      nameKind
 	order     order
-	weak      bool   // a field for the same role with a surer word takes precedence
+	weak      bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
 	place     int    // the rank among the fields of a response, by order, role and weakness
 	digits    bool   // the policy begins with the seconds of its window
 	hint      hint   // by the policy
 	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
-	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	Form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
 	counted   bool   // without an anchor: the policy contains a word that rate limits count
 	total     bool   // without an anchor: the quota may be that of one request
 	words     *name  // the meaning of the words, for a row that counts only next to another field of its vendor
@@ -93,14 +93,12 @@ func sentence(room []token, key string) (said []token, first int) {
 }
 
 // parse finds the meaning of a key by its words.
-func parse(key string) name { return parseWords(key).known() }
-
-func parseWords(key string) name {
+func parse(key string) name {
 	n := name{Row: Row{Key: key}}
 	var room [maxWords]token
 	said, first := sentence(room[:0], key)
-	if at := retryAt(said); at >= 0 {
-		return n.wait(said, at)
+	if n, ok := n.wait(said); ok {
+		return n
 	}
 	if a, ok := findAnchor(said); ok {
 		n.kind, n.hasAnchor = noKind, true
@@ -149,52 +147,50 @@ func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
 }
 
-// retryAt returns the index of the word retry or wait, or -1.
-func retryAt(said []token) int {
-	return slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
-}
-
 // waitOf is parse for a key that may contain the word retry or wait.
-func waitOf(key string) (n name) {
+func waitOf(key string) name {
 	var room [maxWords]token
 	said, _ := sentence(room[:0], key)
-	if at := retryAt(said); at >= 0 {
-		n.Key = key
-		n = n.wait(said, at)
-	}
+	n, _ := name{Row: Row{Key: key}}.wait(said)
 	return n
 }
 
-// wait reads a name with the word retry or wait at an index. The units of a time follow. In
+// wait reads a name with the word retry or wait. The units of a time follow. In
 // Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows. The weak word wait counts
 // only after the anchor or the word throttle: X-Queue-Wait is about something else.
-func (n name) wait(said []token, at int) name {
+func (n name) wait(said []token) (_ name, ok bool) {
+	at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
+	if at < 0 {
+		return n, false
+	}
+	n.kind = noKind
+	none := n
 	a, anchored := findAnchor(said[:at])
+	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
+		return none, true
+	}
 	var few [maxWords]string
 	policy, isTime := few[:0], anchored || said[at].format != Guess // law: TestWords
-	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
-		return name{Row: Row{Key: n.Key}, kind: noKind}
-	}
-	n.Format, n.form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
+	n.Format, n.Form, n.order = Seconds, waitForm, ownOrder         // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
 			n.Format, isTime = cmp.Or(t.format, n.Format), true
 		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
-			return name{Row: Row{Key: n.Key}, kind: noKind}
+			return none, true
 		default:
 			policy = append(policy, t.text)
 		}
 	}
 	if !isTime || strings.EqualFold(n.Key, "Retry-After") { // law: TestParseRetryAfter
-		return name{Row: Row{Key: n.Key}, kind: noKind}
+		return none, true
 	}
 	n.kind = waitKind
 	if n.Policy = joinWords(policy); anchored && n.Policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
 		n.kind, n.Role, n.order = roleKind, Reset, vendorOrder
-		n.form = strings.ToLower(n.Key[:a.end])
+		n.Form = strings.ToLower(n.Key[:a.end])
 	}
-	return n
+	return n, true
 }
 
 // mayMeanLimit reports whether a word can be the role of a name without an anchor, or end it.
@@ -210,8 +206,16 @@ func (t *token) mayMeanLimit() bool {
 
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
+	n.order, n.Form = draftOrder, strings.ToLower(n.Key[:a.end])
+	switch {
+	case a.first > first || a.before != "":
+		n.order = vendorOrder
+	case a.dashed:
+		n.order = dashedOrder
+	case first > 0:
+		n.order, n.Form = xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
+	}
 	none := n
-	n.order, n.form = a.family(n.Key, first)
 	var few [maxWords + 1]string
 	policy := few[:0]
 	for _, t := range said[first:a.first] {
@@ -224,6 +228,7 @@ func (n name) behind(said []token, first int, a anchor) name {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
 			n.Unit = "tokens"
 		case isRole: // RateLimitRemaining (no vendor case)
+			n.weak = true // law: TestRead
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
 		default:
@@ -240,21 +245,6 @@ func (n name) behind(said []token, first int, a anchor) name {
 	}
 	n.Policy = joinWords(policy)
 	return n
-}
-
-// family returns the order and the spelling of a family. first is the index of the first word
-// after X.
-func (a anchor) family(key string, first int) (o order, form string) {
-	form = strings.ToLower(key[:a.end])
-	switch {
-	case a.first > first || a.before != "":
-		return vendorOrder, form
-	case a.dashed:
-		return dashedOrder, form
-	case first > 0:
-		return xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
-	}
-	return draftOrder, form
 }
 
 // prefix reads one word before the anchor. A word that is not a vendor's names a policy.
@@ -297,7 +287,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		}
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.Role, n.weak = roleKind, role.role, role.weak
+		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak
 	}
 	for i, t := range said {
 		switch {
@@ -410,7 +400,7 @@ func (n name) unanchored(said []token, first int) name {
 		return none
 	}
 	n.kind, n.order, n.Policy = looseKind, looseOrder, looseName(policy)
-	n.form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
+	n.Form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
 	return n
 }
 
@@ -447,19 +437,19 @@ type hint struct {
 // hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
 // last parts that have one. If digits is true, a number at the start is the window.
 func hintOf(policy string, digits bool) (h hint) {
-	if digits {
-		first, rest, _ := strings.Cut(policy, "-")
-		if next, _, _ := strings.Cut(rest, "-"); windowOfUnits(1, next) == 0 {
-			h.window = min(text.ParseDigits(first), text.MaxInteger)
-		}
+	if policy == "" { // usual
+		return h
 	}
-	for rest := policy; rest != ""; {
-		var part string
-		rest, part = cutLast(rest)
-		_, before := cutLast(rest)
+	before := ""
+	for part := range strings.SplitSeq(policy, "-") {
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
-		h.window = cmp.Or(h.window, windowOfUnits(n, part), windowOfPart(part))
-		h.unit = cmp.Or(h.unit, tokenOf(part).unit)
+		h.window = cmp.Or(windowOfUnits(n, part), windowOfPart(part), h.window)
+		h.unit = cmp.Or(tokenOf(part).unit, h.unit)
+		before = part
+	}
+	first, rest, _ := strings.Cut(policy, "-")
+	if next, _, _ := strings.Cut(rest, "-"); digits && windowOfUnits(1, next) == 0 {
+		h.window = cmp.Or(parseWindow(first), h.window)
 	}
 	return h
 }
@@ -468,14 +458,6 @@ func hintOf(policy string, digits bool) (h hint) {
 func windowOfUnits(n int64, unit string) int64 {
 	span, _ := text.ParseSpan("1" + unit)
 	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
-}
-
-// cutLast cuts the last part off a name.
-func cutLast(s string) (rest, part string) {
-	if i := strings.LastIndexByte(s, '-'); i >= 0 {
-		return s[:i], s[i+1:]
-	}
-	return "", s
 }
 
 // windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday,

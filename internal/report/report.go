@@ -69,7 +69,7 @@ func vendorsOf(h http.Header, dialect string) (list []string) {
 	}
 	found, _ := older.Find(nil, h, nil)
 	for i := range found {
-		if v := found[i].Vendor(); v != "" {
+		if v := found[i].Vendor; v != "" {
 			list = append(list, v)
 		}
 	}

@@ -102,19 +102,11 @@ func (v Number) Floor() int64 {
 }
 
 // Ceil returns the number rounded up, cut to the range from 0 to MaxInteger.
-func (v Number) Ceil() int64 { return v.CeilDiv(1) }
-
-// CeilDiv returns the number divided by a positive divisor, rounded up, cut to the range from 0 to
-// MaxInteger.
-func (v Number) CeilDiv(by int64) int64 {
+func (v Number) Ceil() int64 {
 	if v.Neg {
 		return 0
 	}
-	n := v.N / by
-	if v.N%by > 0 || v.Frac > 0 {
-		n = SaturatingAdd(n, 1)
-	}
-	return min(n, MaxInteger)
+	return min(SaturatingAdd(v.N, min(v.Frac, 1)), MaxInteger)
 }
 
 // Span converts a count of units to a span, with perSecond units in a second, at least 0.
@@ -229,7 +221,7 @@ func parseDuration(s string) (d Span, ok bool) {
 		}
 		d = d.add(v, unit)
 	}
-	return d, true
+	return d, ok
 }
 
 // add adds a number of units, each of unit nanoseconds.
@@ -263,42 +255,24 @@ func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 
 // parseISO reads what follows the P of a duration of ISO 8601. Years and months have no fixed
 // length, and are not read.
-func parseISO(s string) (d Span, ok bool) {
-	for units := "WD"; s != ""; ok = true {
-		if s[0] == 'T' {
-			s, units = s[1:], "HMS"
-		}
-		end := strings.IndexAny(s, units)
-		if end < 0 {
-			return Span{}, false
-		}
-		v, isNumber := ParseNumber(s[:end])
-		if !isNumber {
-			return Span{}, false
-		}
-		d = d.add(v, unitOf(strings.ToLower(s[end:end+1])))
-		s = s[end+1:]
+func parseISO(s string) (Span, bool) {
+	days, clock, _ := strings.Cut(s, "T")
+	if strings.Contains(days, "M") {
+		return Span{}, false
 	}
-	return d, ok
+	return parseDuration(strings.ToLower(days + strings.ReplaceAll(clock, "M", "min")))
 }
 
 // parseClockTime reads a span in the form hh:mm:ss, perhaps with days (1.02:03:04) and a fraction.
-func parseClockTime(s string) (d Span, ok bool) {
+func parseClockTime(s string) (Span, bool) {
 	hours, rest, _ := strings.Cut(s, ":")
 	minutes, seconds, _ := strings.Cut(rest, ":")
 	days := "0"
 	if before, behind, ok := strings.Cut(hours, "."); ok {
 		days, hours = before, behind
 	}
-	for i, part := range [...]struct {
-		digits string
-		unit   int64
-	}{{days, 86400}, {hours, 3600}, {minutes, 60}, {seconds, 1}} {
-		v, ok := ParseNumber(part.digits)
-		if !ok || !Is(part.digits[0], Digit) || i < 3 && v.Frac > 0 {
-			return Span{}, false
-		}
-		d = d.add(v, part.unit*Billion)
+	if strings.Trim(s, "0123456789:.") != "" || strings.Contains(hours+minutes, ".") {
+		return Span{}, false
 	}
-	return d, true
+	return parseDuration(seconds + "s" + minutes + "m" + hours + "h" + days + "d") // an absent part leaves an unknown unit
 }
