@@ -224,8 +224,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	d.table()
 	w := writing{d: d, h: h, clock: readClock(h, now), policies: f.Policies}
 	w.fields, w.lines = make([]older.Field, 0, len(d.all)), make([]string, 0, len(d.all))
-	w.choose(&f)
-	var err error
+	err := w.choose(&f)
 	for i := 0; i < len(w.limits) && err == nil; i++ {
 		err = w.write(&w.limits[i])
 	}
@@ -292,7 +291,7 @@ const implied = 1e8
 // every limit, else the tightest limit. Without limits it takes the first policy. A missing policy
 // has the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do
 // not know its window. A limit with nothing remaining therefore gets its wait as a Reset.
-func (w *writing) choose(f *Fields) {
+func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
 	policies := newMatcher(f.Policies)
@@ -318,9 +317,15 @@ func (w *writing) choose(f *Fields) {
 		p := &f.Policies[0]
 		limits = append(limits, Limit{Name: p.Name, PartitionKey: p.PartitionKey, Remaining: Unknown})
 	}
+	seen := map[string]bool{}
 	for _, l := range limits {
+		if seen[nameID(l.Name)] {
+			return refuse(w.anyName(), ErrDuplicate)
+		}
+		seen[nameID(l.Name)] = true
 		w.limits = append(w.limits, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
 	}
+	return nil
 }
 
 // write writes the fields of a limit and its policy.
