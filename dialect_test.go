@@ -388,8 +388,9 @@ func TestNewDialect(t *testing.T) {
 func TestCallersDialect(t *testing.T) {
 	acme := mustDialect("acme", []DialectField{
 		{Name: "Acme-Calls-*", Role: RoleQuota, Policy: "api", Unit: "points", Window: SecondsOf(5)},
-		{Name: "acme-left-*", Role: RoleRemaining, Policy: "api"},
+		{Name: "Acme-Calls-Sum-*", Role: RoleUsed, Policy: "api"},
 		{Name: "Acme-Left-Total-*", Role: RoleUsed, Policy: "api"},
+		{Name: "acme-left-*", Role: RoleRemaining, Policy: "api"},
 		{Name: "Acme-Pair", Role: RoleRemaining, Policy: "pair"},
 		{Name: "Acme-Per", Role: RoleQuota, Policy: "per"},
 		{Name: "Acme-Burst", Role: RoleQuota, Policy: "burst"},
