@@ -32,33 +32,31 @@ type Cost struct {
 // small requests do not starve a large one. The zero Gate is ready to use. After the first use it
 // must not be copied, and its fields must not be changed. It is safe for concurrent use.
 //
-//   - For a new key, ten requests are sent at once. All others wait for the first answer, at
-//     most half a second. If requests have costs, only one is sent before the first answer.
+//   - For a new key, ten requests are sent at once. All others wait for the first answer, at most
+//     half a second. If requests have costs, only one is sent before the first answer.
 //   - During a wait nothing is sent. Otherwise the number of requests sent and under way never
-//     exceeds what remains of a limit. A late answer, to a request that was sent before the
-//     newest answer arrived, can only make a limit stricter.
-//   - The costs of requests under way are reserved. If less is left than a request costs,
-//     it waits until enough has flowed back. The rate is that of the policy's window, or
-//     the rate that several answers have shown, if that is slower. If no rate is known, it
-//     waits for the end of the window. A request that costs more than the quota is sent
-//     when the limit is full.
-//   - After a refusal, or a window that was used up, the server may or may not allow more
-//     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another
-//     probe is sent, until there is an answer. If a probe fails, another takes its place.
-//   - If answers take longer than the window of a limit of requests, their numbers are out of
-//     date when they arrive. Requests are then spaced by window ÷ quota until a refusal.
-//   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further
-//     refusal makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. The
-//     next such wait begins with half of the one that was enough. If a request is refused
-//     although no other is under way, requests are spaced from then on. They are further apart
-//     after each refusal, and a little closer after each served request.
-//   - A refusal that no exhausted limit explains halves the number of requests that may be
-//     under way. Answers raise this number again, slowly near the number that was refused.
-//     Several refusals count as one if no request was served in between. A policy of
-//     concurrent requests sets the number directly. If the requests under way hang, another is
-//     sent after 32 s.
-//   - If the deadline of a request that has waited leaves less time than recent answers took
-//     on average, the request fails instead of being sent.
+//     exceeds what remains of a limit. A late answer, to a request that was sent before the newest
+//     answer arrived, can only make a limit stricter.
+//   - The costs of requests under way are reserved. If less is left than a request costs, it waits
+//     until enough has flowed back. The rate is that of the policy's window, or the rate that
+//     several answers have shown, if that is slower. If no rate is known, it waits for the end of
+//     the window. A request that costs more than the quota is sent when the limit is full.
+//   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
+//     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
+//     until there is an answer. If a probe fails, another takes its place.
+//   - If answers take longer than the window of a limit of requests, their numbers are out of date
+//     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
+//   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
+//     makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. The next such wait
+//     begins with half of the one that was enough. If a request is refused although no other is
+//     under way, requests are spaced from then on. They are further apart after each refusal, and a
+//     little closer after each served request.
+//   - A refusal that no exhausted limit explains halves the number of requests that may be under
+//     way. Answers raise this number again, slowly near the number that was refused. Several
+//     refusals count as one if no request was served in between. A policy of concurrent requests
+//     sets the number directly. If the requests under way hang, another is sent after 32 s.
+//   - If the deadline of a request that has waited leaves less time than recent answers took on
+//     average, the request fails instead of being sent.
 //
 // A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -94,7 +93,9 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 		r.SetBasicAuth(u.Username(), password)
 	}
 	maps.Copy(r.Header, h.fields)
-	r.Host = cmp.Or(r.Header.Get("Host"), r.Host) // net/http ignores it in the header
+	if hosts := h.fields["Host"]; len(hosts) > 0 { // net/http ignores it in the header
+		r.Host = hosts[len(hosts)-1]
+	}
 	return r, nil
 }
 

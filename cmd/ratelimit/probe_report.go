@@ -88,7 +88,8 @@ func (r *probeReport) add(resp *http.Response, err error, sent, received time.Ti
 
 // complete sets the conclusions from all answers. In JSON null would not be an array.
 func (r *probeReport) complete() {
-	r.Findings, r.NotSeen, r.Models = append([]report.Finding{}, r.Findings...), r.notSeen(), []string{}
+	r.Requests, r.Findings = append([]line{}, r.Requests...), append([]report.Finding{}, r.Findings...)
+	r.NotSeen, r.Models = r.notSeen(), []string{}
 	for _, model := range r.sequence.Models() {
 		r.Models = append(r.Models, report.Printable(model))
 	}

@@ -242,7 +242,7 @@ func (v *view) inWindow(t *track) step {
 	fresh := v.Quota - v.cost*v.counts()
 	s := v.between(&track{}, v.Quota, fresh)
 	switch {
-	case !over && !fits, s.ok && !v.begins(t, now):
+	case !over && !fits, over && s.ok && !v.begins(t, now):
 		return failed(Reset, false, 0)
 	case !over:
 		return failed(Remaining, true, most)
@@ -343,7 +343,11 @@ func (v *view) inWeighted(t *track) step {
 	if v.Received < t.end.low-1 {
 		most = min(most, v.Quota-v.cost*inside)
 	}
-	s := v.between(t, v.Quota-v.cost*possible-1, most)
+	least := v.Quota - v.cost*possible - 1
+	if v.Window == 0 {
+		least = t.shown - 1
+	}
+	s := v.between(t, least, most)
 	s.filled = filled
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)

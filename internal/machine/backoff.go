@@ -8,13 +8,13 @@ import (
 
 // The upper bounds of waits after refusals that ask for none.
 const (
-	leastBackoff = 300 * time.Millisecond
+	firstBackoff = 300 * time.Millisecond // until a request is served after one
+	leastBackoff = 100 * time.Millisecond
 	// mostBackoff is also how long a request waits for those under way if all of them hang.
 	mostBackoff = 32 * time.Second
 )
 
-// A backoff is how long the key waits after refusals that ask for no wait, or for a
-// longer one than MaxWait.
+// A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
 type backoff struct {
 	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
 	enough  time.Duration // the upper bound of the wait after which a request was served
@@ -43,6 +43,8 @@ func (b *backoff) next(x *rate) time.Duration {
 	switch {
 	case x.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)
+	case b.latest == 0 && b.enough == 0 && interval == 0:
+		d = firstBackoff
 	case b.latest == 0:
 		d = max(b.enough/2, cmp.Or(interval, leastBackoff))
 	}

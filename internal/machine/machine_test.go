@@ -18,7 +18,7 @@ func TestBackoff(t *testing.T) {
 	require.Equal(t, time.Second, b.enough, "also after a second answer")
 	require.Equal(t, time.Second/2, b.next(&rate{}))
 	b = backoff{}
-	want := leastBackoff
+	want := firstBackoff
 	for range 100 {
 		require.Equal(t, want, b.next(&rate{}))
 		want = min(want*3/2, mostBackoff)

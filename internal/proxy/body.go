@@ -73,14 +73,14 @@ func (b *requestBody) read(p []byte) (int, error) {
 func (b *requestBody) begin(leave func(error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.proceed != nil && !b.asked { // net/http would do so while the server's hints are passed on
+		b.proceed()
+		b.proceed = nil // once, in the goroutine of the handler
+	}
 	if b.reading || !b.reserve() {
 		return
 	}
 	b.reading = true
-	if b.proceed != nil { // net/http would do so while the server's hints are passed on
-		b.proceed()
-		b.proceed = nil // once
-	}
 	go b.readAhead(leave)
 }
 
@@ -133,6 +133,9 @@ func (b *requestBody) take(p []byte) int {
 	}
 	n, _ := b.ahead.Read(p)
 	b.memory.give(n)
+	if b.ahead.Len() == 0 {
+		b.ahead = bytes.Buffer{} // a Buffer keeps its memory
+	}
 	return n
 }
 

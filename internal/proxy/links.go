@@ -16,14 +16,16 @@ type mapping struct {
 
 // header rewrites the references in a response's header, and returns how many.
 func (m *mapping) header(h http.Header) (n int) {
-	for key, rewrite := range map[string]func(string) (string, int){
-		"Location": m.reference, "Content-Location": m.reference, "Link": m.link, "Refresh": m.refresh,
-	} {
+	rewrite := func(key string, one func(string) (string, int)) {
 		for i, line := range h[key] {
-			rewritten, found := rewrite(line)
+			rewritten, found := one(line)
 			h[key][i], n = rewritten, n+found
 		}
 	}
+	rewrite("Location", m.reference)
+	rewrite("Content-Location", m.reference)
+	rewrite("Link", m.link)
+	rewrite("Refresh", m.refresh)
 	return n
 }
 

@@ -313,6 +313,8 @@ func (p *Proxy) modify(resp *http.Response) error {
 		return errors.New("the server answers with a status that does not exist")
 	case early && resp.StatusCode == http.StatusSwitchingProtocols:
 		return errors.New("the server changes the protocol before the body has ended")
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		p.redirect(j, resp.Header) // ReverseProxy does not call WriteHeader
 	case early:
 		resp.Header.Set("Connection", "close")
 	}

@@ -587,6 +587,51 @@ func TestProxyExpectations(t *testing.T) {
 	require.Equal(t, "a prompt", string(body))
 }
 
+// A client is asked for its body at the beginning of the wait, although the body cannot be read yet.
+func TestProxyExpectationsWithoutMemory(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("RateLimit", `"hour";r=0;t=30`)
+	}), maxWait(time.Minute))
+	send(t, "GET", p.url, nil)
+	p.proxy.memory.left.Store(0)
+	conn := p.dial(t)
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusContinue, resp.StatusCode)
+}
+
+// The references in a response that changes the protocol are rewritten too.
+func TestProxySwitchRewrites(t *testing.T) {
+	var upstream string
+	upstream = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Location: "+upstream+"/a\r\n\r\n")
+	})
+	conn := startProxy(t, upstream).dial(t)
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, "http://localhost/a", resp.Header.Get("Content-Location"))
+}
+
+// The memory of a body is free as soon as the body has been sent, although the answer has not come.
+func TestReadAheadFreesMemory(t *testing.T) {
+	p := &Proxy{config: Config{BodyMemory: 1 << 20}}
+	p.memory.left.Store(1 << 20)
+	b := p.bodyOf(nil, httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader("a prompt"))))
+	b.begin(func(error) {})
+	until(t, "it is read", b.whole.Load)
+	_, err := io.Copy(io.Discard, b)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, p.memory.left.Load())
+	require.Zero(t, b.ahead.Cap())
+}
+
 func TestProxyServerDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"log"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -91,8 +90,13 @@ func (s *stats) of(key string) *keyStats {
 	k := s.keys[key]
 	if k == nil {
 		if len(s.keys) >= maxKeys {
-			byUse := func(a, b string) int { return cmp.Compare(s.keys[a].used, s.keys[b].used) }
-			delete(s.keys, slices.MinFunc(slices.Collect(maps.Keys(s.keys)), byUse))
+			oldest := ""
+			for key, k := range s.keys {
+				if o := s.keys[oldest]; o == nil || k.used < o.used {
+					oldest = key
+				}
+			}
+			delete(s.keys, oldest)
 		}
 		k = &keyStats{Key: fmt.Sprintf("%016x", maphash.String(s.seed, key))}
 		s.keys[key] = k

@@ -23,14 +23,16 @@ func (s *stats) begun(key string, k *keyStats) (over func()) {
 	timer := time.AfterFunc(talkAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if talked = !ended; talked {
+		talked = !ended
+		if talked {
 			w, _ := s.gate.State(key)
 			s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(int64(k.Waiting)), waitText(&w), limitText(k.Limits))
 		}
 	})
 	return func() {
 		timer.Stop()
-		if ended = true; talked {
+		ended = true
+		if talked {
 			s.talk.Printf("key %.9s: no request waits any more; %d waited", k.Key, k.waited)
 		}
 	}

@@ -92,7 +92,12 @@ func (l Limit) kept() *Limit {
 
 // Announced reports whether a response announced limits.
 func (h Hosts) Announced() bool {
-	return slices.ContainsFunc(h.list(), func(host *Host) bool { return host.Form != "" })
+	for _, host := range h {
+		if host.Form != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // list returns the hosts, sorted by the number of refused requests.

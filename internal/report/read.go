@@ -135,8 +135,8 @@ func (p *response) isInterim() bool {
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
-// curl -v, the first status line and all lines of responses begin with "<". If there is no
-// response, it calls emit with nil.
+// curl -v, the first status line and all lines of responses begin with "<". Before the first
+// response, or if there is none, it calls emit with nil.
 func readLines(r *bufio.Reader, emit func(*response)) error {
 	var p *response
 	host, found, verbose, body := "", false, false, false
