@@ -102,11 +102,11 @@ func (d *Dialect) Fields() []DialectField {
 func (d *Dialect) table() *older.Table {
 	d.once.Do(func() {
 		if d.usual != "" {
-			d.all = []DialectField{
+			for _, f := range []DialectField{
 				{Name: "Limit", Role: RoleQuota, behind: d.behind}, {Name: "Remaining", Role: RoleRemaining}, {Name: "Reset", Role: RoleReset, Format: d.reset},
-			}
-			for i := range d.all {
-				d.all[i].Name = strings.Replace(d.usual, "#", d.all[i].Name, 1)
+			} {
+				f.Name = strings.Replace(d.usual, "#", f.Name, 1)
+				d.all = append(d.all, f)
 			}
 		}
 		d.all = append(d.all, d.fields...)
