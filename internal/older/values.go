@@ -346,11 +346,8 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	end := 0
-	for end < len(part) && part[end] != '=' && part[end] != ':' {
-		end++
-	}
-	if key = text.Trim(part[:end]); end == len(part) || key == "" {
+	end := strings.IndexAny(part, "=:")
+	if key = text.Trim(part[:max(end, 0)]); key == "" {
 		return "", part, false
 	}
 	return key, text.Trim(part[end+1:]), true
