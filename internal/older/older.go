@@ -232,7 +232,9 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 		if looked++; looked > MaxFields {
 			return 0
 		}
-		if n := waitOf(key); n.kind == waitKind && n.Policy == "" {
+		var room [maxWords]token
+		said, _ := sentence(room[:0], key)
+		if n, _ := (name{Row: Row{Key: key}}).wait(said); n.kind == waitKind && n.Policy == "" {
 			c := clock()
 			longest = max(longest, n.asked(lines, &c))
 		}

@@ -147,14 +147,6 @@ func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
 }
 
-// waitOf is parse for a key that may contain the word retry or wait.
-func waitOf(key string) name {
-	var room [maxWords]token
-	said, _ := sentence(room[:0], key)
-	n, _ := name{Row: Row{Key: key}}.wait(said)
-	return n
-}
-
 // wait reads a name with the word retry or wait. The units of a time follow. In
 // Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows. The weak word wait counts
 // only after the anchor or the word throttle: X-Queue-Wait is about something else.
