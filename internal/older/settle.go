@@ -115,11 +115,9 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 // dropComments drops a vendor's policies without a limit if the usual fields are present,
 // because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
 func (ts *tallies) dropComments() {
-	usual := false
-	for i := range ts.list {
-		t := &ts.list[i]
-		usual = usual || t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
-	}
+	usual := slices.ContainsFunc(ts.list, func(t tally) bool {
+		return t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
+	})
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
 			*t = noTally
