@@ -127,8 +127,7 @@ func Knows(key string) bool {
 	return n.Vendor != "" || n.hasAnchor
 }
 
-// nameIn returns the meaning of a key: from the first table with a row for it, else from its
-// words.
+// nameIn returns the meaning of a key: from the first table with a row for it, else from its words.
 func nameIn(tables []*Table, key string) *name {
 	for _, t := range tables {
 		if n := t.find(key); n != nil {

@@ -160,8 +160,7 @@ func NewTable(dialect string, rows []Row) *Table {
 	return t
 }
 
-// find returns the meaning of a key, in any case, or nil. The row with the most letters
-// decides.
+// find returns the meaning of a key, in any case, or nil. The row with the most letters decides.
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
