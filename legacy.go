@@ -140,8 +140,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked, faults
 }
 
-// addFound adds what was read from a header. It leaves out older policies that the current
-// fields name.
+// addFound adds what was read from a header, without older policies that the current fields name.
 func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		known := len(f.Policies)

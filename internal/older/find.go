@@ -161,9 +161,6 @@ func (n name) known() name {
 	return n
 }
 
-// HasAnchor reports whether a key contains the word RateLimit, in one word or two.
-func HasAnchor(key string) bool { return nameOf(key).hasAnchor }
-
 // hasWait reports whether a key contains the end of the word retry or the word wait, in any
 // case. At best it reads only every fourth byte (the algorithm of Boyer, Moore and Horspool).
 func hasWait(key string) bool {
