@@ -13,8 +13,7 @@ import (
 // the memory.
 var names [512]atomic.Pointer[name]
 
-// longestKept is the length of the longest key that is cached.
-const longestKept = 64
+const longestKept = 64 // the length of the longest key that is cached
 
 var seed = maphash.MakeSeed()
 

@@ -75,8 +75,7 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	return line + strconv.FormatInt(max(h.reset.units, 1), 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }
 
-// imfFixdate is the layout of a written HTTP-date (RFC 9110 Section 5.6.7).
-const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
+const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT" // of an HTTP-date (RFC 9110 Section 5.6.7)
 
 // Write formats a time, in seconds from now. ok is false if the format cannot express it.
 func (f Format) Write(n int64, now time.Time) (s string, ok bool) {

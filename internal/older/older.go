@@ -245,8 +245,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 // asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
 // it with every response.
 func (n *name) asked(lines []string, c *text.Clock) time.Duration {
-	line := FirstLine(lines)
-	m, _ := parseMoment(text.Unquote(line), n.Format, c)
+	m, _ := parseMoment(text.Unquote(FirstLine(lines)), n.Format, c)
 	return m.until.Duration()
 }
 
@@ -261,10 +260,6 @@ func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)
 // order is by family, role, certainty and policy. Of two names the shorter one comes first.
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int {
-		m, n := a.name, b.name
-		if m.place != n.place {
-			return m.place - n.place
-		}
-		return cmp.Or(strings.Compare(m.Policy, n.Policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
+		return cmp.Or(a.place-b.place, strings.Compare(a.Policy, b.Policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
 	})
 }

@@ -61,8 +61,7 @@ type tallies struct {
 	full   bool // a tally did not fit
 }
 
-// manyTallies is the number of tallies from which a map is used.
-const manyTallies = 16
+const manyTallies = 16 // from this number on, a map finds them
 
 // at returns the index of a tally, and begins it if there is none. It returns -1 if there is no
 // room.
@@ -330,10 +329,9 @@ func (ts *tallies) absorb(into, other int) {
 	t.spend()
 }
 
-// Parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999 (Brave).
-
-// align finds parallel lists: at least two fields of one family and policy with the same
-// number of members. At least one of them is not a number with thousands separators.
+// align finds parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999
+// (Brave). These are at least two fields of one family and policy with the same number of members.
+// At least one of them is not a number with thousands separators.
 func align(fields []Field) {
 	var lists map[tallyID][]int // indices of fields; column is the number of members
 	for i := range fields {

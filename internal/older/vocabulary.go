@@ -196,8 +196,7 @@ func spread(list, said []token) []token {
 	return list
 }
 
-// longestGlued is the length of the longest word that is split.
-const longestGlued = 24
+const longestGlued = 24 // the length of the longest word that is split
 
 // unglue splits a text into known words, and appends them. ok is false if that is impossible.
 // It tries long words first.

@@ -64,8 +64,7 @@ type name struct {
 	hasAnchor bool   // it contains the word RateLimit
 }
 
-// maxWords is the number of words that are read of a key. The last one contains the rest.
-const maxWords = 16
+const maxWords = 16 // that are read of a key; the last one contains the rest
 
 // sentence splits a key into words, in room, and returns the index of the first word after HTTP
 // and X.
