@@ -457,8 +457,7 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// appendPolicies appends the policies with a window as Integer policies. The parameter with the
-// key has the window.
+// appendPolicies appends policies with a window as Integer policies. key is that of the window.
 func appendPolicies(list, key string, policies []Policy) (string, error) {
 	b := []byte(list)
 	for i := range policies {

@@ -7,8 +7,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Holder is a field that contains one number of a limit. The number can be replaced without
-// a change of the form.
+// A Holder is a field that contains one number of a limit, which can be replaced in its form.
 type Holder struct {
 	Field  int   // its index
 	Limit  int   // the index of its limit
@@ -18,8 +17,7 @@ type Holder struct {
 	reset moment
 }
 
-// Holders returns the fields that contain the numbers of limits. It leaves out fields with several
-// numbers in a line.
+// Holders returns the fields with one number of a limit. It leaves out lines with several numbers.
 func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
 	holders := make([]Holder, 0, len(fields))
 	for i := range fields {

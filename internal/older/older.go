@@ -168,9 +168,8 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 }
 
-// clear reports whether an unreadable value is an error. It is an error if the value contains a
-// digit. It is one too if the name of the field leaves no doubt about its meaning, as its unit or
-// its window does.
+// clear reports whether an unreadable value is an error. It is one if it contains a digit, or if
+// the name of the field leaves no doubt about its meaning, as its unit or its window does.
 func (f *Field) clear(line string) bool {
 	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }
@@ -242,8 +241,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 	return longest
 }
 
-// asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
-// it with every response.
+// asked returns the wait that lines ask for. Some servers send 0, which is none, in every response.
 func (n *name) asked(lines []string, c *text.Clock) time.Duration {
 	m, _ := parseMoment(text.Unquote(FirstLine(lines)), n.Format, c)
 	return m.until.Duration()

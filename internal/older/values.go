@@ -220,8 +220,7 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readPolicy reads the value of a policy, which may have a window: 100/1h. It is false if
-// the value is not a number.
+// readPolicy reads a quota, perhaps with a window (100/1h). It is false if there is no number.
 func (m *item) readPolicy(value string) bool {
 	count, window, over := strings.Cut(value, "/")
 	v, ok := text.ParseCount(text.Trim(count))

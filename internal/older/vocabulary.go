@@ -134,8 +134,7 @@ var dictionary struct {
 	words map[string]word
 }
 
-// makeDictionary makes a map of the table at first use. A sync.OnceValue would keep its data
-// in every binary.
+// makeDictionary makes a map of the table at first use. sync.OnceValue would keep it in any binary.
 func makeDictionary() {
 	dictionary.words = make(map[string]word, 4*len(vocabulary))
 	for _, row := range vocabulary {

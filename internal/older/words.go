@@ -66,8 +66,7 @@ type name struct {
 
 const maxWords = 16 // that are read of a key; the last one contains the rest
 
-// sentence splits a key into words, in room, and returns the index of the first word after HTTP
-// and X.
+// sentence splits a key into words, in room, and returns the index of the first after HTTP and X.
 func sentence(room []token, key string) (said []token, first int) {
 	dash := "-"
 	if !strings.Contains(key, dash) {
