@@ -102,11 +102,11 @@ func (d *Dialect) Fields() []DialectField {
 func (d *Dialect) table() *older.Table {
 	d.once.Do(func() {
 		if d.usual != "" {
-			d.all = []DialectField{
+			for _, f := range []DialectField{
 				{Name: "Limit", Role: RoleQuota, behind: d.behind}, {Name: "Remaining", Role: RoleRemaining}, {Name: "Reset", Role: RoleReset, Format: d.reset},
-			}
-			for i := range d.all {
-				d.all[i].Name = strings.Replace(d.usual, "#", d.all[i].Name, 1)
+			} {
+				f.Name = strings.Replace(d.usual, "#", f.Name, 1)
+				d.all = append(d.all, f)
 			}
 		}
 		d.all = append(d.all, d.fields...)
@@ -457,8 +457,7 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// appendPolicies appends the policies with a window as Integer policies. The parameter with the
-// key has the window.
+// appendPolicies appends policies with a window as Integer policies. key is that of the window.
 func appendPolicies(list, key string, policies []Policy) (string, error) {
 	b := []byte(list)
 	for i := range policies {

@@ -103,8 +103,7 @@ func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
 	return f, nil, false
 }
 
-// isCurrent reports whether the first member of a field is a String, so that the
-// strict parser may read it.
+// isCurrent reports whether a field begins with a String, so that the strict parser may read it.
 func isCurrent(lines []string) bool { return strings.HasPrefix(older.FirstLine(lines), `"`) }
 
 // parseLegacy reads all fields with limits except a well-formed RateLimit. It also returns
@@ -140,8 +139,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked, faults
 }
 
-// addFound adds what was read from a header. It leaves out older policies that the current
-// fields name.
+// addFound adds what was read from a header, without older policies that the current fields name.
 func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		known := len(f.Policies)
@@ -160,11 +158,8 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 	f.Policies, f.Limits = withRoom(f.Policies, len(numbers.Policies)), withRoom(f.Limits, len(numbers.Limits))
 	for i := range numbers.Policies {
 		p := &numbers.Policies[i]
-		policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
-		if p.Window > 0 {
-			policy.Window = SecondsOf(p.Window)
-		}
-		f.Policies = append(f.Policies, policy)
+		window := Seconds{n: p.Window, ok: p.Window > 0}
+		f.Policies = append(f.Policies, Policy{Name: p.Name, Quota: p.Quota, Window: window, Unit: Unit(p.Unit), Params: comments(p.Params)})
 	}
 	f.dropRepeated(known)
 	for i := range numbers.Limits {

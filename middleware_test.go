@@ -413,7 +413,7 @@ var tenant = [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}
 func limitFields(h http.Header) http.Header {
 	h = maps.Clone(h)
 	maps.DeleteFunc(h, func(key string, _ []string) bool {
-		return !older.HasAnchor(key) && key != retryAfterKey && key != exposeField
+		return !older.Knows(key) && key != retryAfterKey && key != exposeField
 	})
 	return h
 }

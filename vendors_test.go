@@ -158,6 +158,9 @@ func TestVendors(t *testing.T) {
 	}
 }
 
+// anchorName finds names with the anchor, in one word or two.
+var anchorName = regexp.MustCompile(`(?i)rate[-_]?limit`)
+
 // limitName finds names without the anchor that may be names of limits.
 var limitName = regexp.MustCompile(`(?i)limit|remain|reset|quota|used|usage|left|credit|budget|tokens|calls|throttle|interval|requests`)
 
@@ -166,8 +169,11 @@ func (c *vendorCase) kind() string {
 	anchored, without := false, false
 	for _, line := range c.Headers {
 		name, _, _ := strings.Cut(line, ":")
-		anchored = anchored || older.HasAnchor(name)
-		without = without || !older.HasAnchor(name) && limitName.MatchString(name)
+		if anchorName.MatchString(name) {
+			anchored = true
+		} else if limitName.MatchString(name) {
+			without = true
+		}
 	}
 	switch {
 	case anchored && without:

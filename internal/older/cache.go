@@ -1,6 +1,7 @@
 package older
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -12,27 +13,14 @@ import (
 // the memory.
 var names [512]atomic.Pointer[name]
 
-// longestKept is the length of the longest key that is cached.
-const longestKept = 64
+const longestKept = 64 // the length of the longest key that is cached
 
-// placesOf hashes the length, the ends and the middle of a key to two places.
-func placesOf(key string) (first, second *atomic.Pointer[name]) {
-	sum := uint64(len(key))
-	if len(key) >= 4 {
-		sum ^= uint64(load(key))<<32 | uint64(load(key[len(key)-4:])) ^ uint64(load(key[len(key)/2-2:]))<<16
-	}
-	sum *= 0x9e3779b97f4a7c15 // Fibonacci hashing
-	return &names[sum>>55], &names[sum>>46%uint64(len(names))]
-}
-
-// load returns the first four bytes of a text.
-func load(s string) uint32 {
-	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
-}
+var seed = maphash.MakeSeed()
 
 // nameOf returns the meaning of a key, from the cache if possible.
 func nameOf(key string) *name {
-	first, second := placesOf(key)
+	sum := maphash.String(seed, key)
+	first, second := &names[sum%uint64(len(names))], &names[sum>>32%uint64(len(names))]
 	if n := first.Load(); n != nil && n.Key == key {
 		return n
 	}

@@ -127,8 +127,7 @@ func Knows(key string) bool {
 	return n.Vendor != "" || n.hasAnchor
 }
 
-// nameIn returns the meaning of a key: from the first table with a row for it, else from its
-// words.
+// nameIn returns the meaning of a key: from the first table with a row for it, else from its words.
 func nameIn(tables []*Table, key string) *name {
 	for _, t := range tables {
 		if n := t.find(key); n != nil {
@@ -161,9 +160,6 @@ func (n name) known() name {
 	}
 	return n
 }
-
-// HasAnchor reports whether a key contains the word RateLimit, in one word or two.
-func HasAnchor(key string) bool { return nameOf(key).hasAnchor }
 
 // hasWait reports whether a key contains the end of the word retry or the word wait, in any
 // case. At best it reads only every fourth byte (the algorithm of Boyer, Moore and Horspool).

@@ -7,8 +7,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Holder is a field that contains one number of a limit. The number can be replaced without
-// a change of the form.
+// A Holder is a field that contains one number of a limit, which can be replaced in its form.
 type Holder struct {
 	Field  int   // its index
 	Limit  int   // the index of its limit
@@ -18,8 +17,7 @@ type Holder struct {
 	reset moment
 }
 
-// Holders returns the fields that contain the numbers of limits. It leaves out fields with several
-// numbers in a line.
+// Holders returns the fields with one number of a limit. It leaves out lines with several numbers.
 func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
 	holders := make([]Holder, 0, len(fields))
 	for i := range fields {
@@ -75,8 +73,7 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	return line + strconv.FormatInt(max(h.reset.units, 1), 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }
 
-// imfFixdate is the layout of a written HTTP-date (RFC 9110 Section 5.6.7).
-const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
+const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT" // of an HTTP-date (RFC 9110 Section 5.6.7)
 
 // Write formats a time, in seconds from now. ok is false if the format cannot express it.
 func (f Format) Write(n int64, now time.Time) (s string, ok bool) {

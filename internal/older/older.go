@@ -168,9 +168,8 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 }
 
-// clear reports whether an unreadable value is an error. It is an error if the value contains a
-// digit. It is one too if the name of the field leaves no doubt about its meaning, as its unit or
-// its window does.
+// clear reports whether an unreadable value is an error. It is one if it contains a digit, or if
+// the name of the field leaves no doubt about its meaning, as its unit or its window does.
 func (f *Field) clear(line string) bool {
 	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }
@@ -232,7 +231,9 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 		if looked++; looked > MaxFields {
 			return 0
 		}
-		if n := waitOf(key); n.kind == waitKind && n.Policy == "" {
+		var room [maxWords]token
+		said, _ := sentence(room[:0], key)
+		if n, _ := (name{Row: Row{Key: key}}).wait(said); n.kind == waitKind && n.Policy == "" {
 			c := clock()
 			longest = max(longest, n.asked(lines, &c))
 		}
@@ -240,11 +241,9 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 	return longest
 }
 
-// asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
-// it with every response.
+// asked returns the wait that lines ask for. Some servers send 0, which is none, in every response.
 func (n *name) asked(lines []string, c *text.Clock) time.Duration {
-	line := FirstLine(lines)
-	m, _ := parseMoment(text.Unquote(line), n.Format, c)
+	m, _ := parseMoment(text.Unquote(FirstLine(lines)), n.Format, c)
 	return m.until.Duration()
 }
 
@@ -259,10 +258,6 @@ func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)
 // order is by family, role, certainty and policy. Of two names the shorter one comes first.
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int {
-		m, n := a.name, b.name
-		if m.place != n.place {
-			return m.place - n.place
-		}
-		return cmp.Or(strings.Compare(m.Policy, n.Policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
+		return cmp.Or(a.place-b.place, strings.Compare(a.Policy, b.Policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
 	})
 }

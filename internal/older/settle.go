@@ -47,10 +47,8 @@ func (ts *tallies) settleWindow(t *tally) {
 	if t.bare && t.reset.units == 1000 {
 		t.window = (t.window + 999) / 1000
 	}
-	if t.window == 0 {
-		if i := ts.listedWith(t); i >= 0 {
-			t.window = ts.listed[i].Window
-		}
+	if i := ts.listedWith(t); t.window == 0 && i >= 0 {
+		t.window = ts.listed[i].Window
 	}
 	t.window = cmp.Or(t.window, t.hint.window, hintOf(t.tail, false).window, t.usual)
 	t.unit = cmp.Or(t.unit, t.hint.unit)
@@ -115,11 +113,9 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 // dropComments drops a vendor's policies without a limit if the usual fields are present,
 // because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
 func (ts *tallies) dropComments() {
-	usual := false
-	for i := range ts.list {
-		t := &ts.list[i]
-		usual = usual || t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
-	}
+	usual := slices.ContainsFunc(ts.list, func(t tally) bool {
+		return t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
+	})
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
 			*t = noTally

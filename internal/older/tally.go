@@ -61,11 +61,9 @@ type tallies struct {
 	full   bool // a tally did not fit
 }
 
-// manyTallies is the number of tallies from which a map is used.
-const manyTallies = 16
+const manyTallies = 16 // from this number on, a map finds them
 
-// at returns the index of a tally, and begins it if there is none. It returns -1 if there is no
-// room.
+// at returns the index of a tally, which it begins if there is none, or -1 if there is no room.
 func (ts *tallies) at(id tallyID, n *name) int {
 	i := len(ts.list)
 	for at := range min(i, manyTallies) {
@@ -108,8 +106,7 @@ func grow[T any](list *[]T) *T {
 // noTally has no numbers, and belongs to no policy.
 var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
 
-// add adds the facts of a field, and returns how many it could read. number is the field's
-// own number, from 1.
+// add adds the facts of a field with a number, from 1, and returns how many it could read.
 func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, int64(0)
@@ -234,16 +231,13 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 			t.window = 0
 		}
 		t.part, t.droppedQuotaIn = v.Frac, 0
-		if t.params == "" {
-			t.params = m.params
-		}
+		t.params = cmp.Or(t.params, m.params)
 	case v.Floor() > t.quota:
 		t.droppedQuotaIn = field
 	}
 }
 
-// takeWindow adds the length of a window. A window that is unreadable, or has no fixed
-// length, is absent.
+// takeWindow adds a window. One that is unreadable, or has no fixed length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
 	if t.window != 0 || t.droppedQuotaIn == field {
 		return
@@ -256,8 +250,7 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 	}
 }
 
-// takeReset adds a reset. The best one counts, and of one field the latest, whichever clock is
-// used.
+// takeReset adds a reset. The best counts, and of one field the latest, whichever clock is used.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.Format), c)
 	if m.kind == noMoment {
@@ -330,10 +323,9 @@ func (ts *tallies) absorb(into, other int) {
 	t.spend()
 }
 
-// Parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999 (Brave).
-
-// align finds parallel lists: at least two fields of one family and policy with the same
-// number of members. At least one of them is not a number with thousands separators.
+// align finds parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999
+// (Brave). These are at least two fields of one family and policy with the same number of members.
+// At least one of them is not a number with thousands separators.
 func align(fields []Field) {
 	var lists map[tallyID][]int // indices of fields; column is the number of members
 	for i := range fields {

@@ -111,6 +111,5 @@ func (m moment) as(units int64) moment {
 	return m.in(units)
 }
 
-// fits reports whether a time can lie in a window. Servers round both numbers, so a tenth more is
-// allowed.
+// fits reports whether a time can lie in a window, or a tenth above, as servers round both numbers.
 func (m moment) fits(window int64) bool { return m.until.Ceil() <= window+window/10+1 }

@@ -73,8 +73,7 @@ func below(group, s string) string {
 // name a group once, and then a hundred thousand policies.
 const maxGroup = 128
 
-// noFault is returned in place of the offset of unreadable text.
-const noFault = -1
+const noFault = -1 // in place of the offset of unreadable text
 
 // read appends the facts of a line, and returns the offset of unreadable text, or noFault.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
@@ -107,7 +106,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readRecord(facts, line)
 	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
-	case n.Role.time() && isTime(line):
+	case n.Role.time() && (!strings.ContainsAny(line, ";,") || isDate(line)): // dates contain a comma
 		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	default:
 		return n.readList(facts, line, first)
@@ -116,11 +115,6 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		return facts, 0
 	}
 	return facts, noFault
-}
-
-// isTime reports whether a line is one time. Dates contain a comma.
-func isTime(line string) bool {
-	return !strings.ContainsAny(line, ";,") || isDate(line) // nearly all values have neither
 }
 
 // readList reads the members of a list. After a quota come policies with a window (drafts 00
@@ -226,8 +220,7 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readPolicy reads the value of a policy, which may have a window: 100/1h. It is false if
-// the value is not a number.
+// readPolicy reads a quota, perhaps with a window (100/1h). It is false if there is no number.
 func (m *item) readPolicy(value string) bool {
 	count, window, over := strings.Cut(value, "/")
 	v, ok := text.ParseCount(text.Trim(count))
@@ -242,9 +235,8 @@ func (m *item) readPolicy(value string) bool {
 	return true
 }
 
-// Pairs: 100:1,1000:10 (Riot), or 5:10:60 with a penalty behind the window (Path of Exile).
-
-// isPairs reports whether a value begins with a number before a colon.
+// isPairs reports whether a value begins with a number before a colon: 100:1,1000:10 (Riot), or
+// 5:10:60 with a penalty behind the window (Path of Exile).
 func isPairs(line string) bool {
 	return strings.HasPrefix(strings.TrimLeft(line[text.Past(line, 0, text.Digit):], " "), ":")
 }
@@ -326,10 +318,8 @@ func parseWindow(s string) int64 {
 	return span.Ceil()
 }
 
-// Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.
-
-// isRecord reports whether a value looks like a record, or like names with a number each:
-// Microsoft.Compute/HighCostGet3Min;46 (Azure). The value is not empty.
+// isRecord reports whether a value looks like a record (total=100; remaining=99), or like names
+// with a number each: Microsoft.Compute/HighCostGet3Min;46 (Azure). The value is not empty.
 func isRecord(s string) bool {
 	if !text.Is(s[0], text.Alpha) {
 		return false
@@ -346,11 +336,8 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	end := 0
-	for end < len(part) && part[end] != '=' && part[end] != ':' {
-		end++
-	}
-	if key = text.Trim(part[:end]); end == len(part) || key == "" {
+	end := strings.IndexAny(part, "=:")
+	if key = text.Trim(part[:max(end, 0)]); key == "" {
 		return "", part, false
 	}
 	return key, text.Trim(part[end+1:]), true
@@ -363,8 +350,11 @@ func cutKey(part string) (key, value string, ok bool) {
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
-		var part string
-		part, line = cutPart(line)
+		part, rest := line, ""
+		if end := strings.IndexAny(line, ",;"); end >= 0 {
+			part, rest = line[:end], line[end+1:]
+		}
+		part, line = text.Trim(part), rest
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true
 		prose, isProse := readProse(facts, part)
@@ -417,14 +407,6 @@ func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
 		}
 	}
 	return facts, keys > 1
-}
-
-// cutPart cuts the first part off a record.
-func cutPart(line string) (part, rest string) {
-	if end := strings.IndexAny(line, ",;"); end >= 0 {
-		line, rest = line[:end], line[end+1:]
-	}
-	return text.Trim(line), rest
 }
 
 // readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a

@@ -117,8 +117,7 @@ func regain(v map[string]any) string {
 	return strconv.FormatInt(max(text.SaturatingMul(n.Ceil(), 60), m.Ceil()), 10)
 }
 
-// A Row defines a field that words cannot define. Rows have the same columns as the fields of
-// a caller's dialect.
+// A Row defines a field that words cannot define, or a field of a caller's dialect.
 type Row struct {
 	Key    string // in http.Header; one * matches the name of the policy
 	Role   Role
@@ -160,8 +159,7 @@ func NewTable(dialect string, rows []Row) *Table {
 	return t
 }
 
-// find returns the meaning of a key, in any case, or nil. The row with the most letters
-// decides.
+// find returns the meaning of a key, in any case, or nil. The row with the most letters decides.
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
@@ -180,8 +178,7 @@ func (t *Table) find(key string) *name {
 	return &n
 }
 
-// match reports whether a pattern is for a key, and returns the text that its * matches, which
-// has at least one byte.
+// match reports whether a pattern is for a key, and returns what its * matches, at least one byte.
 func match(pattern, key string) (star string, ok bool) {
 	prefix, suffix, starred := strings.Cut(pattern, "*")
 	end := len(key) - len(suffix)

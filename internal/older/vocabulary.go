@@ -134,8 +134,7 @@ var dictionary struct {
 	words map[string]word
 }
 
-// makeDictionary makes a map of the table at first use. A sync.OnceValue would keep its data
-// in every binary.
+// makeDictionary makes a map of the table at first use. sync.OnceValue would keep it in any binary.
 func makeDictionary() {
 	dictionary.words = make(map[string]word, 4*len(vocabulary))
 	for _, row := range vocabulary {
@@ -196,8 +195,7 @@ func spread(list, said []token) []token {
 	return list
 }
 
-// longestGlued is the length of the longest word that is split.
-const longestGlued = 24
+const longestGlued = 24 // the length of the longest word that is split
 
 // unglue splits a text into known words, and appends them. ok is false if that is impossible.
 // It tries long words first.

@@ -64,11 +64,9 @@ type name struct {
 	hasAnchor bool   // it contains the word RateLimit
 }
 
-// maxWords is the number of words that are read of a key. The last one contains the rest.
-const maxWords = 16
+const maxWords = 16 // that are read of a key; the last one contains the rest
 
-// sentence splits a key into words, in room, and returns the index of the first word after HTTP
-// and X.
+// sentence splits a key into words, in room, and returns the index of the first after HTTP and X.
 func sentence(room []token, key string) (said []token, first int) {
 	dash := "-"
 	if !strings.Contains(key, dash) {
@@ -145,14 +143,6 @@ func findAnchor(said []token) (a anchor, ok bool) {
 // repeatsAnchor reports whether a sentence begins with the anchor in two words.
 func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
-}
-
-// waitOf is parse for a key that may contain the word retry or wait.
-func waitOf(key string) name {
-	var room [maxWords]token
-	said, _ := sentence(room[:0], key)
-	n, _ := name{Row: Row{Key: key}}.wait(said)
-	return n
 }
 
 // wait reads a name with the word retry or wait. The units of a time follow. In
