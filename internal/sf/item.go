@@ -210,9 +210,8 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 	return Other, end
 }
 
-// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the
-// result is nil. httpsfv writes the rare types, except values that it writes wrongly
-// or panics for.
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the result is
+// nil. httpsfv writes the rare types, except values that it writes wrongly or panics for.
 func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
