@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"bytes"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -174,8 +173,8 @@ func personal(key []byte) bool {
 	if addrErr == nil || portErr == nil || prefixErr == nil {
 		return true
 	}
-	local, domain, ok := bytes.Cut(key, []byte("@"))
-	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && !bytes.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
+	local, domain, _ := strings.Cut(s, "@")
+	return local != "" && strings.IndexByte(domain, '.') > 0 && text.IsName(s) && !strings.Contains(s, " ")
 }
 
 // joins checks each limit against its policy, if it has one.
