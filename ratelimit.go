@@ -40,12 +40,7 @@ func (l Limit) Equal(m Limit) bool {
 }
 
 // lower returns the lower of two numbers. Unknown is higher than all others.
-func lower(a, b int64) int64 {
-	if uint64(a) < uint64(b) {
-		return a
-	}
-	return b
-}
+func lower(a, b int64) int64 { return int64(min(uint64(a), uint64(b))) }
 
 // Seconds is a whole number of seconds, or absent. The zero value is absent, and differs
 // from SecondsOf(0). Compare values with ==.
