@@ -42,7 +42,6 @@ func (c *Clock) Now() time.Time {
 	return made
 }
 
-// arrival returns when the response arrived.
 func (c *Clock) arrival() time.Time {
 	if c.Arrived.IsZero() {
 		c.Arrived = time.Now()

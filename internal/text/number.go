@@ -125,11 +125,8 @@ func SaturatingAdd(a, b int64) int64 {
 
 // SaturatingMul returns a × b, at most math.MaxInt64. Neither may be negative.
 func SaturatingMul(a, b int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi > 0 {
-		return math.MaxInt64
-	}
-	return int64(min(lo, math.MaxInt64))
+	n, _ := MulDiv(uint64(a), uint64(b), 1)
+	return n
 }
 
 // MulDiv returns a × b ÷ by, rounded down, and the remainder. The quotient is at most
@@ -200,7 +197,6 @@ func ParseSpan(s string) (Span, bool) {
 	return parseDuration(s)
 }
 
-// parseDuration reads numbers and their units.
 func parseDuration(s string) (d Span, ok bool) {
 	for s != "" {
 		var v Number
