@@ -437,9 +437,9 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 		named[read.Policies[i].Name] = true
 	}
 	highest := -1
-	for i := range fields {
-		f, rank := &fields[i], 0
-		if of := f.Policy; of == policy || !named[of] {
+	for _, f := range fields {
+		rank := 0
+		if f.Policy == policy || !named[f.Policy] {
 			rank += 2
 		}
 		if f.Role == role {
