@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"bytes"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -174,8 +173,8 @@ func personal(key []byte) bool {
 	if addrErr == nil || portErr == nil || prefixErr == nil {
 		return true
 	}
-	local, domain, ok := bytes.Cut(key, []byte("@"))
-	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && !bytes.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
+	local, domain, _ := strings.Cut(s, "@")
+	return local != "" && strings.IndexByte(domain, '.') > 0 && text.IsName(s) && !strings.Contains(s, " ")
 }
 
 // joins checks each limit against its policy, if it has one.
@@ -438,9 +437,9 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 		named[read.Policies[i].Name] = true
 	}
 	highest := -1
-	for i := range fields {
-		f, rank := &fields[i], 0
-		if of := f.Policy; of == policy || !named[of] {
+	for _, f := range fields {
+		rank := 0
+		if f.Policy == policy || !named[f.Policy] {
 			rank += 2
 		}
 		if f.Role == role {

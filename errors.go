@@ -102,7 +102,6 @@ func joinErrors(errs ...error) error {
 	return all
 }
 
-// Error returns the texts of all errors, with semicolons between them.
 func (s several) Error() string {
 	text := s[0].Error()
 	for _, err := range s[1:] {
@@ -111,7 +110,6 @@ func (s several) Error() string {
 	return text
 }
 
-// Unwrap returns all errors, for [errors.Is] and [errors.As].
 func (s several) Unwrap() []error { return s }
 
 // joinFaults joins errors. It keeps the first of successive ones in the same line and member.

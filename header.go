@@ -27,9 +27,8 @@ var errNilHeader = errors.New("ratelimit: nil http.Header")
 func setLine(h http.Header, key string, line []string) {
 	if line[0] == "" {
 		delete(h, key)
-		return
 	}
-	h[key] = line
+	replaceLine(h, key, line)
 }
 
 // replaceLine sets a field to one line, unless the line is empty.

@@ -20,8 +20,7 @@ const (
 	maxWritten = 4 * maxParams
 )
 
-// manyParams is the number of extension parameters from which on a map finds a repeated key.
-const manyParams = 16
+const manyParams = 16 // from this number on, a map finds a repeated extension parameter
 
 // Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
 // [ParseAny]. h is the header section of a response, never its trailers, in which these

@@ -32,8 +32,7 @@ const (
 	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
 )
 
-// requestAlias is how the table of draft-11 Section 10.3 spells Requests.
-const requestAlias Unit = "request"
+const requestAlias Unit = "request" // how the table of draft-11 Section 10.3 spells Requests
 
 // countsRequests reports whether each request takes one quota unit (draft-11 Section 3.1.2).
 func (u Unit) countsRequests() bool {

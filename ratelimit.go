@@ -40,12 +40,7 @@ func (l Limit) Equal(m Limit) bool {
 }
 
 // lower returns the lower of two numbers. Unknown is higher than all others.
-func lower(a, b int64) int64 {
-	if uint64(a) < uint64(b) {
-		return a
-	}
-	return b
-}
+func lower(a, b int64) int64 { return int64(min(uint64(a), uint64(b))) }
 
 // Seconds is a whole number of seconds, or absent. The zero value is absent, and differs
 // from SecondsOf(0). Compare values with ==.
@@ -78,9 +73,8 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 		return math.MaxInt64, true
 	case s.n < -most:
 		return math.MinInt64, true
-	default:
-		return time.Duration(s.n) * time.Second, s.ok
 	}
+	return time.Duration(s.n) * time.Second, s.ok
 }
 
 // After returns the time s after t, and false if s is absent. It rounds up to a whole
@@ -253,7 +247,6 @@ type identity struct {
 	keyed     bool // the key is not absent
 }
 
-// identify returns the identity of a member.
 func identify(name string, key []byte) identity {
 	return identity{nameID(name), string(key), key != nil}
 }
@@ -277,7 +270,6 @@ type matcher struct {
 
 const manyPolicies = 16 // from this number on, a matcher uses maps
 
-// newMatcher returns a matcher for policies.
 func newMatcher(policies []Policy) matcher {
 	m := matcher{policies: policies}
 	if len(policies) < manyPolicies {
@@ -333,8 +325,7 @@ func (m *matcher) search(l *Limit) *Policy {
 	return found
 }
 
-// noPolicy stands for the policy of a limit that has none. It is never modified.
-var noPolicy = Policy{Quota: Unknown}
+var noPolicy = Policy{Quota: Unknown} // of a limit that has none; it is never modified
 
 // exhausted reports whether nothing remains of l, whose policy is p. A quota of 0 permits nothing,
 // whatever Remaining is.

@@ -34,7 +34,6 @@ func (x *exchange) refusal() {
 	x.retryEarly()
 }
 
-// release forgets all promises.
 func (s *Sequence) release() {
 	s.silent = promise{}
 	for _, r := range s.order {

@@ -52,8 +52,7 @@ func appendMember[T Policy | Limit](b []byte, m *T, partial bool) (out []byte, p
 	return any(m).(*Limit).append(b, partial)
 }
 
-// usualLine is room for most fields.
-const usualLine = 128
+const usualLine = 128 // bytes, room for most fields
 
 // FormatPolicies returns the text that [AppendPolicies] appends, "" on error.
 func FormatPolicies(policies ...Policy) (string, error) {

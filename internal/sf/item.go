@@ -33,8 +33,7 @@ const (
 	Other // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
 )
 
-// maxDigits is the largest number of digits in an Integer, RFC 9651 Section 4.2.4.
-const maxDigits = 15
+const maxDigits = 15 // the largest number of digits in an Integer, RFC 9651 Section 4.2.4
 
 // IsInteger reports whether n is from least to the largest Integer.
 func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
@@ -68,9 +67,8 @@ func (s *Scanner) Value(kind Kind) any {
 		return s.String
 	case Bytes:
 		return s.Bytes
-	default:
-		return s.Other
 	}
+	return s.Other
 }
 
 // Read reads the bare item at i (RFC 9651 Section 4.2.3.1), and returns the offset after it.
@@ -87,9 +85,8 @@ func (s *Scanner) Read(i int) (Kind, int) {
 		return s.readString(i)
 	case ':':
 		return s.readBytes(i)
-	default:
-		return s.readOther(i)
 	}
+	return s.readOther(i)
 }
 
 // readString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
@@ -210,9 +207,8 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 	return Other, end
 }
 
-// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the
-// result is nil. httpsfv writes the rare types, except values that it writes wrongly
-// or panics for.
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the result is
+// nil. httpsfv writes the rare types, except values that it writes wrongly or panics for.
 func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:

@@ -42,7 +42,6 @@ func (c *Clock) Now() time.Time {
 	return made
 }
 
-// arrival returns when the response arrived.
 func (c *Clock) arrival() time.Time {
 	if c.Arrived.IsZero() {
 		c.Arrived = time.Now()
@@ -61,9 +60,8 @@ func (c *Clock) Near(sec int64) bool {
 	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
 }
 
-// Until returns the span from now until a time since the Unix epoch, 0 if it is in the past.
-// If the time is in whole seconds, the span is rounded up to whole seconds, because it is no
-// more precise.
+// Until returns the span from now until a time since the Unix epoch, 0 if it is in the past. If the
+// time is in whole seconds, the span is rounded up to whole seconds, because it is no more precise.
 func (c *Clock) Until(sec, nsec int64) Span {
 	now := c.Now()
 	d := Span{sec - now.Unix(), nsec - int64(now.Nanosecond())}

@@ -125,11 +125,8 @@ func SaturatingAdd(a, b int64) int64 {
 
 // SaturatingMul returns a × b, at most math.MaxInt64. Neither may be negative.
 func SaturatingMul(a, b int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi > 0 {
-		return math.MaxInt64
-	}
-	return int64(min(lo, math.MaxInt64))
+	n, _ := MulDiv(uint64(a), uint64(b), 1)
+	return n
 }
 
 // MulDiv returns a × b ÷ by, rounded down, and the remainder. The quotient is at most
@@ -171,27 +168,16 @@ func (s Span) Duration() time.Duration {
 	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, Billion), s.Nsec))
 }
 
-// unitOf returns the length of a unit of time in nanoseconds, 0 if the name is unknown.
-func unitOf(name string) int64 {
-	switch name {
-	case "ns":
-		return 1
-	case "us", "µs", "μs": // the micro sign, and the Greek letter
-		return 1e3
-	case "ms":
-		return 1e6
-	case "s", "sec", "second", "seconds":
-		return Billion
-	case "m", "min", "minute", "minutes":
-		return 60 * Billion
-	case "h", "hour", "hours":
-		return 3600 * Billion
-	case "d", "day", "days":
-		return 86400 * Billion
-	case "w", "week", "weeks":
-		return 604800 * Billion
-	}
-	return 0
+// units has the lengths of units of time in nanoseconds.
+var units = map[string]int64{
+	"ns": 1,
+	"us": 1e3, "µs": 1e3, "μs": 1e3, // the micro sign, and the Greek letter
+	"ms": 1e6,
+	"s":  Billion, "sec": Billion, "second": Billion, "seconds": Billion,
+	"m": 60 * Billion, "min": 60 * Billion, "minute": 60 * Billion, "minutes": 60 * Billion,
+	"h": 3600 * Billion, "hour": 3600 * Billion, "hours": 3600 * Billion,
+	"d": 86400 * Billion, "day": 86400 * Billion, "days": 86400 * Billion,
+	"w": 604800 * Billion, "week": 604800 * Billion, "weeks": 604800 * Billion,
 }
 
 // ParseSpan reads a span of time in a form that names its unit. It may be a clock (00:06:00), or
@@ -211,7 +197,6 @@ func ParseSpan(s string) (Span, bool) {
 	return parseDuration(s)
 }
 
-// parseDuration reads numbers and their units.
 func parseDuration(s string) (d Span, ok bool) {
 	for s != "" {
 		var v Number
@@ -249,7 +234,7 @@ func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	if end > 2 { // Seconds; but 1M is a month, and 1m a minute
 		name = strings.ToLower(name)
 	}
-	unit = unitOf(name)
+	unit = units[name]
 	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
 }
 

@@ -1,5 +1,4 @@
-// Package text reads tokens, numbers, times and spans of time from text. It knows no header
-// field.
+// Package text reads tokens, numbers, times and spans of time from text. It knows no header field.
 package text
 
 import "strings"

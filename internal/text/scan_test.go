@@ -40,7 +40,7 @@ func TestUnits(t *testing.T) {
 		3600 * Billion: "h hour hours", 86400 * Billion: "d day days", 604800 * Billion: "w week weeks", 0: "y S",
 	} {
 		for name := range strings.FieldsSeq(names) {
-			require.Equal(t, length, unitOf(name), name)
+			require.Equal(t, length, units[name], name)
 		}
 	}
 	_, ok := ParseSpan("00:+1:00")
