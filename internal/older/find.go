@@ -93,7 +93,7 @@ func limitFields(fields []Field) []Field {
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
-		counted = counted || f.counted && roles != 0
+		counted = counted || f.counted && roles != 0 // law: FuzzOlder
 		quota = quota || roles>>Quota&1 != 0 && !f.total
 		return roles == 0
 	})
