@@ -515,7 +515,7 @@ func TestTransportBodies(t *testing.T) {
 	})
 }
 
-// The body of a refusal without a body stays http.NoBody.
+// A refusal without a body is returned without one.
 func TestTransportRetriesNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {

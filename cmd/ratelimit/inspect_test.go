@@ -793,10 +793,11 @@ func TestHeaderFlag(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		"none":  {nil, host + ","},
-		"twice": {[]string{"-H", "x-key: 1", "-H", "X-Key:2 "}, host + ",1,2"},
-		"empty": {[]string{"-H", "X-Key: 1", "-H", "Empty:"}, host + ",1,"},
-		"Host":  {[]string{"-H", "Host: api.example"}, "api.example,"},
+		"none":          {nil, host + ","},
+		"twice":         {[]string{"-H", "x-key: 1", "-H", "X-Key:2 "}, host + ",1,2"},
+		"empty":         {[]string{"-H", "X-Key: 1", "-H", "Empty:"}, host + ",1,"},
+		"Host":          {[]string{"-H", "Host: api.example"}, "api.example,"},
+		"the last Host": {[]string{"-H", "Host: a.example", "-H", "host: b.example"}, "b.example,"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := inspecting("", append(test.flags, "-json", server.URL)...)

@@ -345,6 +345,19 @@ func TestProbeInterrupt(t *testing.T) {
 	})
 }
 
+// In JSON a list without elements is an array.
+func TestProbeEmptyReport(t *testing.T) {
+	r := &probeReport{}
+	r.complete()
+	var got map[string]any
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &got))
+	for _, list := range []string{"requests", "findings", "not_seen", "models"} {
+		require.IsType(t, []any{}, got[list], list)
+	}
+}
+
 // A server that never responds counts as unreachable.
 func TestProbeNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
