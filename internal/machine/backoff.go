@@ -90,7 +90,7 @@ const (
 	// slower is the part of the rate that remains after a refusal.
 	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
-	faster = 1.01
+	faster = 1.007
 	// regainTime is the time constant in seconds with which the rate also grows from request to
 	// request. Without this growth, the rate would fall for ever if a server refused a part of the
 	// requests at any rate: few requests are served between two refusals then.

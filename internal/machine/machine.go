@@ -164,6 +164,8 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.served(a, fresh, received)
 	case fresh:
 		wait = m.rejected(a, received)
+	case m.pool.spell && !m.anyServed: // of the first requests
+		m.pool.refuse()
 	}
 	limits := wait > 0 || a.limitsRequests()
 	newer := limits && t.number > m.learnt
@@ -340,6 +342,7 @@ const (
 type pool struct {
 	most    int   // 0 if there is no such bound
 	ceiling int   // requests that were under way when most was set
+	refused int   // of these
 	spell   bool  // nothing was served since then
 	round   int   // answers since most has grown
 	atOnce  int64 // the number in a policy, 0 if no policy has one
@@ -358,14 +361,26 @@ func (p *pool) room(share float64) int {
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no limit
-// explains, which suggests a limit on concurrency. Refusals with nothing served in between
-// are one spell, after which as many go again within seconds. Only the first of them sets
-// the number close to which the pool grows slowly.
+// explains, which suggests a limit on concurrency. If the pool has grown again to the number that
+// was refused the last time, it becomes one less, because so many were served. Refusals with
+// nothing served in between are one spell, after which as many go again within seconds. Only the
+// first of them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
+	most := p.most / 2
 	if !p.spell {
-		p.spell, p.most, p.ceiling = true, together, together
+		most = together / 2
+		if p.most == together && p.ceiling == together {
+			most = together - 1
+		}
+		p.spell, p.ceiling = true, together
 	}
-	p.most, p.round = max(1, p.most/2), 0
+	p.most, p.refused, p.round = max(1, most), 1, 0
+}
+
+// refuse counts another refusal of requests that were under way together. The others were served.
+func (p *pool) refuse() {
+	p.refused++
+	p.most = max(1, min(p.most, p.ceiling-p.refused))
 }
 
 // regrow lets one more be under way after some rounds; a round is as many answers as may be

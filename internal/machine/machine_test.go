@@ -329,6 +329,33 @@ func TestPoolSpell(t *testing.T) {
 	require.Equal(t, 1, p.most, "one always goes")
 }
 
+// If the pool has grown to the number that was refused, one less than that may be under way.
+func TestPoolRefusedAgain(t *testing.T) {
+	grown := func() (p pool) {
+		p.shrink(6)
+		for p.most < 6 {
+			p.regrow()
+		}
+		return p
+	}
+	p := grown()
+	p.shrink(6)
+	require.Equal(t, 5, p.most)
+	p.shrink(6)
+	require.Equal(t, 2, p.most, "the same spell")
+
+	p = grown()
+	p.shrink(5)
+	require.Equal(t, 2, p.most, "fewer were under way")
+
+	p = grown()
+	for p.most < 7 {
+		p.regrow()
+	}
+	p.shrink(7)
+	require.Equal(t, 3, p.most, "more were served before")
+}
+
 // A request that belongs to another resource gives its tokens back.
 func TestReturned(t *testing.T) {
 	m := Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}
