@@ -220,7 +220,7 @@ func (e *entry) refuses(w *waiter, v *machine.Verdict) bool {
 
 // misses reports whether the deadline of a request is certain to come before its answer.
 func (e *entry) misses(w *waiter, v *machine.Verdict) bool {
-	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Typical()))
+	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Typical))
 }
 
 // decide ends a wait.

@@ -243,25 +243,24 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 }
 
 // sendAgain sends a refused request again, after the wait. If the deadline comes first, it
-// returns the refusal.
+// returns the refusal without advice, so that there is no further try.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
 	r.trip.Follows = false
-	none := Advice{} // no refusal, so that there is no further try
 	pass, err := t.gate().enter(req.Context(), key, r)
 	switch {
 	case err == nil:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
-		return refusal, none, nil
+		return refusal, Advice{}, nil
 	default:
-		return nil, none, err
+		return nil, Advice{}, err
 	}
 	defer pass.Failed() // if GetBody fails or panics
 	again := *req
 	if hasBody(req) {
 		again.Body, err = req.GetBody() // after the wait, because it may open a file
 		if err != nil {
-			return refusal, none, nil
+			return refusal, Advice{}, nil
 		}
 	}
 	resp, a, err := t.send(&again, pass)

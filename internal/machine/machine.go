@@ -42,17 +42,17 @@ const (
 // A Machine is what is known of a key. A Machine that has only Settings knows nothing.
 type Machine struct {
 	Settings
-	until   time.Time // when the latest wait ends
-	reason  Reason    // of that wait
-	probing bool      // after that wait requests are probes, until an answer
+	Typical time.Duration // that answers took lately, on average; 0 if nothing is known
+	until   time.Time     // when the latest wait ends
+	reason  Reason        // of that wait
+	probing bool          // after that wait requests are probes, until an answer
 	limits  limits
 	pace    time.Duration // between requests, as a courtesy
 	spacing time.Duration // between requests, by limits whose windows are shorter than answers take
 	pool    pool
 	backoff backoff
 	rate    rate
-	kept    time.Time     // until then the last unit is kept for a request that follows a redirection
-	typical time.Duration // that answers took lately, on average
+	kept    time.Time // until then the last unit is kept for a request that follows a redirection
 
 	traffic
 	bodies     int   // answers whose bodies have not ended
@@ -153,7 +153,7 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	}
 	m.answered, m.priced = true, m.priced || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
-	wait, spacing := min(a.Wait, m.MaxWait), a.spacing(m.typical)
+	wait, spacing := min(a.Wait, m.MaxWait), a.spacing(m.Typical)
 	if spacing > 0 {
 		wait = 0 // it was over before the answer arrived
 	}
@@ -164,10 +164,11 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.served(a, fresh, received)
 	case fresh:
 		wait = m.rejected(a, received)
-	case m.pool.spell && !m.anyServed: // of the first requests
-		m.pool.refuse()
+	case m.pool.refused > 0 && !m.anyServed: // of the first requests, the others are served
+		m.pool.refused++
+		m.pool.most = max(1, min(m.pool.most, m.pool.ceiling-m.pool.refused))
 	}
-	limits := wait > 0 || a.limitsRequests()
+	limits := wait > 0 || slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
 	newer := limits && t.number > m.learnt
 	if newer {
 		m.until, m.probing, m.pace, m.spacing = time.Time{}, false, 0, 0
@@ -278,14 +279,11 @@ func (m *Machine) Loss(now time.Time) Loss {
 
 // took takes note of how long an answer took.
 func (m *Machine) took(d time.Duration) {
-	if m.typical == 0 {
-		m.typical = d
+	if m.Typical == 0 {
+		m.Typical = d
 	}
-	m.typical += (d - m.typical) / 8
+	m.Typical += (d - m.Typical) / 8
 }
-
-// Typical returns the time that answers took lately, on average; 0 if nothing is known.
-func (m *Machine) Typical() time.Duration { return m.typical }
 
 // UnderWay returns how many requests were sent and not answered to the end of their bodies.
 func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
@@ -342,8 +340,7 @@ const (
 type pool struct {
 	most    int   // 0 if there is no such bound
 	ceiling int   // requests that were under way when most was set
-	refused int   // of these
-	spell   bool  // nothing was served since then
+	refused int   // of these; 0 if a request was served since
 	round   int   // answers since most has grown
 	atOnce  int64 // the number in a policy, 0 if no policy has one
 }
@@ -367,26 +364,20 @@ func (p *pool) room(share float64) int {
 // first of them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
 	most := p.most / 2
-	if !p.spell {
+	if p.refused == 0 {
 		most = together / 2
 		if p.most == together && p.ceiling == together {
 			most = together - 1
 		}
-		p.spell, p.ceiling = true, together
+		p.ceiling = together
 	}
 	p.most, p.refused, p.round = max(1, most), 1, 0
-}
-
-// refuse counts another refusal of requests that were under way together. The others were served.
-func (p *pool) refuse() {
-	p.refused++
-	p.most = max(1, min(p.most, p.ceiling-p.refused))
 }
 
 // regrow lets one more be under way after some rounds; a round is as many answers as may be
 // under way.
 func (p *pool) regrow() {
-	p.spell = false
+	p.refused = 0
 	if p.most == 0 {
 		return
 	}

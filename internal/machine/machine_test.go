@@ -423,17 +423,17 @@ func TestTypical(t *testing.T) {
 		now = now.Add(took)
 		m.Answered(&trip, &a, now)
 	}
-	require.Zero(t, m.Typical())
+	require.Zero(t, m.Typical)
 	answer(time.Millisecond, Answer{Refused: true})
-	require.Zero(t, m.Typical())
+	require.Zero(t, m.Typical)
 	answer(2*time.Second, Answer{})
-	require.Equal(t, 2*time.Second, m.Typical())
+	require.Equal(t, 2*time.Second, m.Typical)
 	answer(10*time.Second, Answer{})
-	require.Equal(t, 3*time.Second, m.Typical())
+	require.Equal(t, 3*time.Second, m.Typical)
 	for range 100 {
 		answer(2*time.Second, Answer{})
 	}
-	require.InDelta(t, 2*time.Second, m.Typical(), 10_000, "earlier ones are forgotten")
+	require.InDelta(t, 2*time.Second, m.Typical, 10_000, "earlier ones are forgotten")
 }
 
 // How fast units flow back, by what a limit announces and by what answers have shown.

@@ -54,11 +54,6 @@ func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 	return spacing
 }
 
-// limitsRequests reports whether an answer contains the remaining units of a limit of requests.
-func (a *Answer) limitsRequests() bool {
-	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
-}
-
 // A Stock is what remains of a limit.
 type Stock struct {
 	Unit, Policy string        // RequestUnit or another; the name, as much as is remembered
