@@ -17,7 +17,7 @@ const (
 // A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
 type backoff struct {
 	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
-	enough  time.Duration // the upper bound of the wait after which a request was served
+	enough  time.Duration // the average wait with the bound after which a request was served
 	longest time.Duration // the latest wait that was cut; 0 if a request was served since
 }
 
@@ -33,7 +33,7 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
-// next returns the upper bound of the next wait. The first is half of the bound that was enough the
+// next returns the upper bound of the next wait. The first is half of the wait that was enough the
 // last time, and each further one is half as long again. If requests are spaced, the interval
 // replaces leastBackoff. If few requests were served before the latest refusals, bounds grow by a
 // tenth up to twice the interval, because some limiters refuse most requests at any rate.
@@ -67,7 +67,7 @@ func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 // recovered ends the backoff, after an answer that is no refusal.
 func (b *backoff) recovered() {
 	if b.latest > 0 {
-		b.enough, b.latest = b.latest, 0
+		b.enough, b.latest = b.latest/4*3, 0
 	}
 	b.longest = 0
 }

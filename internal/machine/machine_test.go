@@ -10,13 +10,13 @@ import (
 )
 
 // The bounds of waits that the server did not ask for grow by half, to 32 s at most. The
-// next time the first is half of the bound that was enough.
+// next time the first is half of the average wait that was enough.
 func TestBackoff(t *testing.T) {
 	b := backoff{latest: time.Second}
 	b.recovered()
 	b.recovered()
-	require.Equal(t, time.Second, b.enough, "also after a second answer")
-	require.Equal(t, time.Second/2, b.next(&rate{}))
+	require.Equal(t, 750*time.Millisecond, b.enough, "also after a second answer")
+	require.Equal(t, 375*time.Millisecond, b.next(&rate{}))
 	b = backoff{}
 	want := firstBackoff
 	for range 100 {

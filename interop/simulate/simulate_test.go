@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seedsChecked is enough seeds to decide whether the worst row reaches its goal.
+// seedsChecked seeds decide about most rows. Four times as many decide if they show a miss.
 const seedsChecked = 60
 
 // In every row of every table, the Transport reaches the goals, unless the note of the row
@@ -21,6 +21,9 @@ func TestWanted(t *testing.T) {
 			t.Run(sc.name, func(t *testing.T) {
 				f := measure(t, sc, ours, seedsChecked)
 				if sc.note == "" {
+					if f.misses(sc.wanted) != nil { // perhaps by chance
+						f = measure(t, sc, ours, 4*seedsChecked)
+					}
 					require.Empty(t, f.misses(sc.wanted))
 					return
 				}
