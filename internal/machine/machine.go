@@ -358,10 +358,9 @@ func (p *pool) room(share float64) int {
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no limit
-// explains, which suggests a limit on concurrency. If the pool has grown again to the number that
-// was refused the last time, it becomes one less, because so many were served. Refusals with
-// nothing served in between are one spell, after which as many go again within seconds. Only the
-// first of them sets the number close to which the pool grows slowly.
+// explains, which suggests a limit on concurrency. If the number that was refused is refused again,
+// one less has been served for long. Refusals with nothing served in between are one spell. Only
+// the first of them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
 	most := p.most / 2
 	if p.refused == 0 {
