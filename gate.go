@@ -54,8 +54,8 @@ type Cost struct {
 //   - A refusal that no exhausted limit explains halves the number of requests that may be under
 //     way. For a new key, this number becomes at most what was served. Answers raise it again,
 //     slowly near the number that was refused; if that is refused again, it becomes one less.
-//     Several refusals count as one if no request was served in between. A policy of concurrent
-//     requests sets the number directly. If the requests under way hang, another is sent after 32 s.
+//     Refusals count as one if no request was served in between. A policy of concurrent requests
+//     sets the number directly. If the requests under way hang, another is sent after 32 s.
 //   - If the deadline of a request that has waited leaves less time than recent answers took on
 //     average, the request fails instead of being sent.
 //
