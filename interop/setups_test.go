@@ -40,12 +40,12 @@ type setup struct {
 // figures, and the missed goals.
 var (
 	// The goal is 1.3 times as often as aws adaptive, which is refused 29, 283 and 35 times.
-	// Measured: 16 to 38, 266 to 270, 20 to 55.
+	// Measured: 15 to 38, 266 to 284, 20 to 60.
 	refusedByHAProxy = [3]int{90, 450, 120}
-	// The goal is 25. Measured: 17 to 23.
-	refusedByDefault = [3]int{30, 30, 30}
-	// The goal is 17. Measured: 18 to 23.
-	refusedWithoutBurst = [3]int{30, 30, 30}
+	// The goal is 25. Measured: 10 to 16.
+	refusedByDefault = [3]int{20, 20, 20}
+	// The goal is 17. Measured: 12 to 16.
+	refusedWithoutBurst = [3]int{20, 20, 20}
 	// The goal is 8. Measured: 4 to 7.
 	refusedByConcurrency = [3]int{12, 12, 12}
 )
