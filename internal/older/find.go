@@ -44,7 +44,7 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 		if looked++; looked > MaxFields {
 			return nil, false
 		}
-		if n.kind != noKind || n.words != nil {
+		if n.kind != noKind {
 			found = append(found, Field{Key: key, Lines: lines, name: n})
 			unsure = unsure || n.kind == looseKind || n.words != nil
 		}

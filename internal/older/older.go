@@ -148,7 +148,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		first = false
 		taken := ts.add(f, number, facts, c)
 		for i := range facts {
-			if draft := facts[i].draft; draft != "" && taken > 0 && f.order == draftOrder && f.Role != Policies {
+			if draft := facts[i].draft; draft != "" && f.order == draftOrder && f.Role != Policies {
 				r.draft = min(r.draft, draft)
 			}
 		}

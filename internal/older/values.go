@@ -106,7 +106,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readRecord(facts, line)
 	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
-	case n.Role.time() && (!strings.ContainsAny(line, ";,") || isDate(line)): // dates contain a comma
+	case n.Role.time() && isDate(line): // dates contain a comma
 		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	default:
 		return n.readList(facts, line, first)
