@@ -99,7 +99,7 @@ func limitFields(fields []Field) []Field {
 	})
 	has := func(roles uint) bool { return said&roles != 0 }
 	several := said&(said-1) != 0
-	if has(1<<Remaining) && (several || counted) || counted && quota && has(1<<Used|1<<Window) {
+	if has(1<<Remaining) && (several || counted) || counted && quota && has(1<<Used|1<<Window) { // a disk has a quota too
 		return fields
 	}
 	return nil

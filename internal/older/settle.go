@@ -94,7 +94,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		t := &ts.list[i]
 		switch {
 		case t.policy == "" || !t.numbers() || !u.agrees(t):
-		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both
+		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both; a reset alone has no number to compare
 		case t.window != 0 && !u.reset.as(units).fits(t.window):
 		case best < 0:
 			best = i

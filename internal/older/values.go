@@ -104,10 +104,10 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
+	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
-	case n.Role.time() && isDate(line): // dates contain a comma
-		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
+	case n.Role.time() && isDate(line): // it may contain a comma
+		facts = append(facts, Fact{Role: n.Role, Value: line})
 	default:
 		return n.readList(facts, line, first)
 	}
@@ -138,7 +138,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		behind := m.window
 		isPolicy := quota && m.readPolicy(value)
 		switch {
-		case !quota && (!ok || leads && value == ""):
+		case !quota && (!ok || leads && value == ""): // a quote is not closed, or there is no number
 			return facts, off
 		case text.Trim(member) == "":
 		case role == Policies && !isPolicy:

@@ -132,7 +132,7 @@ func findAnchor(said []token) (a anchor, ok bool) {
 		switch rest := said[i:]; {
 		case repeatsAnchor(rest):
 			return anchor{first: i, behind: i + 2, end: start + len("rate-limit"), dashed: true}, true
-		case len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord:
+		case len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord: // not X-Rate-Plan
 			return anchor{first: i, behind: i + 1, end: start + len("rate"), dashed: true}, true
 		}
 		start += len(s) + 1
@@ -277,7 +277,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		}
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak
+		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak // law: TestRead
 	}
 	for i, t := range said {
 		switch {
