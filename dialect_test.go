@@ -399,6 +399,7 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "Acme-Title", Role: RoleName},
 		{Name: "Acme-Until", Role: RoleReset, Format: TimeRFC3339, Policy: "pair"},
 		{Name: "Acme-Long", Role: RoleWindow, Format: TimeMilli, Policy: "pair"},
+		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds},
 		{Name: "X-RateLimit-Limit", Role: RoleNone},
 		{Name: "Retry-After-Acme", Role: RoleNone},
 		{Name: "X-Rl", Role: RoleNone},

@@ -44,7 +44,7 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 		if looked++; looked > MaxFields {
 			return nil, false
 		}
-		if n.kind != noKind || n.words != nil {
+		if n.kind != noKind {
 			found = append(found, Field{Key: key, Lines: lines, name: n})
 			unsure = unsure || n.kind == looseKind || n.words != nil
 		}
@@ -99,7 +99,7 @@ func limitFields(fields []Field) []Field {
 	})
 	has := func(roles uint) bool { return said&roles != 0 }
 	several := said&(said-1) != 0
-	if has(1<<Remaining) && (several || counted) || counted && quota && has(1<<Used|1<<Window) {
+	if has(1<<Remaining) && (several || counted) || counted && quota && has(1<<Used|1<<Window) { // a disk has a quota too
 		return fields
 	}
 	return nil
@@ -151,8 +151,9 @@ func newName(key string) name {
 	return n
 }
 
-// known adds the hint in the policy's name, and the place.
+// known adds what follows from the key, the role and the policy.
 func (n name) known() name {
+	n.dictionary = strings.EqualFold(n.Key, "RateLimit")
 	n.hint = hintOf(n.Policy, n.digits)
 	n.place = int(n.order)<<8 | int(n.Role)<<1
 	if n.weak {

@@ -85,12 +85,6 @@ type Room struct {
 	limits   [3]Limit
 }
 
-// The keys of the field of draft-07 and of the field of Integer policies.
-const (
-	limitKey  = "Ratelimit"
-	policyKey = "Ratelimit-Policy"
-)
-
 // Read reads the fields that Find found in a header. It reorders them.
 func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 	sortFields(fields)
@@ -134,7 +128,7 @@ const (
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
 	lines, first := f.several(), true
 	switch {
-	case f.isDictionary():
+	case f.dictionary:
 		lines = []string{strings.Join(lines, ",")}
 	case f.Role == Policies: // law: TestManyLines
 		lines = f.Lines
@@ -148,12 +142,12 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		first = false
 		taken := ts.add(f, number, facts, c)
 		for i := range facts {
-			if draft := facts[i].draft; draft != "" && taken > 0 && f.order == draftOrder && f.Role != Policies {
+			if draft := facts[i].draft; draft != "" && f.order == draftOrder && f.Role != Policies {
 				r.draft = min(r.draft, draft)
 			}
 		}
 		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
-			if r.Form = f.Form; r.Form == draftForm && f.isDictionary() {
+			if r.Form = f.Form; r.Form == draftForm && f.dictionary {
 				r.Form = draft07
 			}
 		}
@@ -179,15 +173,10 @@ func (ts *tallies) cause(f *Field, facts []Fact) Cause {
 	switch {
 	case ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers:
 		return TooMany
-	case f.isDictionary() && len(facts) == 0:
+	case f.dictionary && len(facts) == 0:
 		return Missing
 	}
 	return Syntax
-}
-
-// isDictionary reports whether a field is RateLimit, which is not in its current form.
-func (f *Field) isDictionary() bool {
-	return len(f.Key) == len(limitKey) && strings.EqualFold(f.Key, limitKey) // nearly all keys are longer
 }
 
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
@@ -200,10 +189,10 @@ func (f *Field) isCurrent() bool {
 	switch {
 	case line == "":
 		return false
-	case f.isDictionary():
+	case f.dictionary:
 		key, _, _ := strings.Cut(line, "=")
 		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
-	case strings.EqualFold(f.Key, policyKey):
+	case strings.EqualFold(f.Key, "RateLimit-Policy"):
 		return !text.Is(line[0], text.Digit)
 	}
 	return line[0] == '"'

@@ -47,8 +47,8 @@ func (ts *tallies) settleWindow(t *tally) {
 	if t.bare && t.reset.units == 1000 {
 		t.window = (t.window + 999) / 1000
 	}
-	if i := ts.listedWith(t); t.window == 0 && i >= 0 {
-		t.window = ts.listed[i].Window
+	if i := ts.listedWith(t); i >= 0 {
+		t.window = cmp.Or(t.window, ts.listed[i].Window)
 	}
 	t.window = cmp.Or(t.window, t.hint.window, hintOf(t.tail, false).window, t.usual)
 	t.unit = cmp.Or(t.unit, t.hint.unit)
@@ -94,7 +94,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		t := &ts.list[i]
 		switch {
 		case t.policy == "" || !t.numbers() || !u.agrees(t):
-		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both
+		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both; a reset alone has no number to compare
 		case t.window != 0 && !u.reset.as(units).fits(t.window):
 		case best < 0:
 			best = i

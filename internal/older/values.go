@@ -80,7 +80,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	n := f.name
 	ok := true
 	switch {
-	case f.isDictionary():
+	case n.dictionary:
 		facts, ok = n.readDictionary(facts, line)
 	case n.Format == bans:
 		facts, ok = readBans(line)
@@ -104,10 +104,10 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
+	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
-	case n.Role.time() && (!strings.ContainsAny(line, ";,") || isDate(line)): // dates contain a comma
-		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
+	case n.Role.time() && isDate(line): // it may contain a comma
+		facts = append(facts, Fact{Role: n.Role, Value: line})
 	default:
 		return n.readList(facts, line, first)
 	}
@@ -138,7 +138,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		behind := m.window
 		isPolicy := quota && m.readPolicy(value)
 		switch {
-		case !quota && (!ok || leads && value == ""):
+		case !quota && (!ok || leads && value == ""): // a quote is not closed, or there is no number
 			return facts, off
 		case text.Trim(member) == "":
 		case role == Policies && !isPolicy:
@@ -336,11 +336,21 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	end := strings.IndexAny(part, "=:")
-	if key = text.Trim(part[:max(end, 0)]); key == "" {
+	key, value, ok = cutEither(part, '=', ':')
+	if key = text.Trim(key); !ok || key == "" {
 		return "", part, false
 	}
-	return key, text.Trim(part[end+1:]), true
+	return key, text.Trim(value), true
+}
+
+// cutEither cuts a text at the first of two separators.
+func cutEither(s string, a, b byte) (head, tail string, ok bool) {
+	for i := range len(s) {
+		if s[i] == a || s[i] == b {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
 }
 
 // readRecord reads a record. Its keys are words of field names, or the letters q, r, t and w.
@@ -350,10 +360,7 @@ func cutKey(part string) (key, value string, ok bool) {
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
-		part, rest := line, ""
-		if end := strings.IndexAny(line, ",;"); end >= 0 {
-			part, rest = line[:end], line[end+1:]
-		}
+		part, rest, _ := cutEither(line, ',', ';')
 		part, line = text.Trim(part), rest
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true

@@ -15,9 +15,9 @@ import (
 // vendorTableText defines the fields that words cannot define, by vendor. These are names
 // without the usual words, values with their own syntax, and windows and units that no
 // field contains. If a vendor has a plus sign, any server may use the name of the field.
-// The row then counts only next to another field of the vendor. A field without a role is
-// not read. A window is in seconds. A bar separates the windows of parallel lists, which
-// also name the policies. testdata/vendors has a case for each row.
+// The row then counts only next to another field of the vendor. A window is in seconds. A bar
+// separates the windows of parallel lists, which also name the policies. testdata/vendors has
+// a case for each row. Only RestrictHeader needs the row of X-Discogs-RateLimit.
 //
 //go:embed vendors.txt
 var vendorTableText string
@@ -173,7 +173,7 @@ func (t *Table) find(key string) *name {
 		return found
 	}
 	n := *found
-	n.Policy = below(n.Policy, strings.ToLower(policy))
+	n.Key, n.Policy = key, below(n.Policy, strings.ToLower(policy))
 	n = n.known()
 	return &n
 }

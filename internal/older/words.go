@@ -50,18 +50,19 @@ const (
 // A name is the meaning of the key of a field.
 type name struct {
 	Row
-	kind      nameKind
-	order     order
-	weak      bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
-	place     int    // the rank among the fields of a response, by order, role and weakness
-	digits    bool   // the policy begins with the seconds of its window
-	hint      hint   // by the policy
-	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
-	Form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
-	counted   bool   // without an anchor: the policy contains a word that rate limits count
-	total     bool   // without an anchor: the quota may be that of one request
-	words     *name  // the meaning of the words, for a row that counts only next to another field of its vendor
-	hasAnchor bool   // it contains the word RateLimit
+	kind       nameKind
+	order      order
+	weak       bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
+	place      int    // the rank among the fields of a response, by order, role and weakness
+	digits     bool   // the policy begins with the seconds of its window
+	hint       hint   // by the policy
+	family     string // the vendor's; "" for the drafts, X- and a caller's dialect
+	Form       string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	counted    bool   // without an anchor: the policy contains a word that rate limits count
+	total      bool   // without an anchor: the quota may be that of one request
+	words      *name  // the meaning of the words, for a row that counts only next to another field of its vendor
+	hasAnchor  bool   // it contains the word RateLimit
+	dictionary bool   // the key is RateLimit, so the value is a Dictionary unless it is in the current form
 }
 
 const maxWords = 16 // that are read of a key; the last one contains the rest
@@ -132,7 +133,7 @@ func findAnchor(said []token) (a anchor, ok bool) {
 		switch rest := said[i:]; {
 		case repeatsAnchor(rest):
 			return anchor{first: i, behind: i + 2, end: start + len("rate-limit"), dashed: true}, true
-		case len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord:
+		case len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord: // not X-Rate-Plan
 			return anchor{first: i, behind: i + 1, end: start + len("rate"), dashed: true}, true
 		}
 		start += len(s) + 1
@@ -277,7 +278,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		}
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak
+		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak // law: TestRead
 	}
 	for i, t := range said {
 		switch {
