@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -674,7 +675,7 @@ func TestReadAheadFreesMemory(t *testing.T) {
 	_, err := io.Copy(io.Discard, b)
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<20, p.memory.left.Load())
-	require.Zero(t, b.ahead.Cap())
+	require.Empty(t, b.ahead)
 }
 
 func TestProxyServerDown(t *testing.T) {
@@ -894,7 +895,7 @@ func TestRequestBody(t *testing.T) {
 			p := &Proxy{config: Config{BodyMemory: 16 * most}}
 			p.memory.left.Store(1 << 20)
 			sent := strings.Repeat("abcdefg", size/7+1)[:size]
-			r := httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader(sent)))
+			r := httptest.NewRequest("POST", "/", iotest.HalfReader(strings.NewReader(sent)))
 			b := p.bodyOf(nil, r)
 			if begun {
 				b.begin(nil)
@@ -944,20 +945,22 @@ func TestReadAhead(t *testing.T) {
 		err                error
 		asked              bool
 		want               int
+		parts              int // of memory
 	}{
-		"to its end":             {10, memory, memory, io.EOF, false, 10},
-		"to where it is broken":  {10, memory, memory, io.ErrUnexpectedEOF, false, 10},
-		"a sixteenth of memory":  {3 * partSize, memory, 2 * partSize, io.EOF, false, 2 * partSize},
-		"what is left of memory": {3 * partSize, partSize + 1, memory, io.EOF, false, partSize},
-		"no memory":              {10, partSize - 1, memory, io.EOF, false, 0},
-		"it is sent":             {10, memory, memory, io.EOF, true, 0},
+		"to its end":             {10, memory, memory, io.EOF, false, 10, 1},
+		"to where it is broken":  {10, memory, memory, io.ErrUnexpectedEOF, false, 10, 1},
+		"a sixteenth of memory":  {3 * partSize, memory, 2 * partSize, io.EOF, false, 2 * partSize, 2},
+		"what is left of memory": {3 * partSize, partSize + 1, memory, io.EOF, false, partSize, 1},
+		"no memory":              {10, partSize - 1, memory, io.EOF, false, 0, 0},
+		"it is sent":             {10, memory, memory, io.EOF, true, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &Proxy{config: Config{BodyMemory: 16 * int64(test.most)}}
 				p.memory.left.Store(int64(test.memory))
 				left := 0
-				b := p.bodyOf(nil, httptest.NewRequest("POST", "/", &quietReader{strings.Repeat("x", test.size), test.err}))
+				body := iotest.HalfReader(&quietReader{strings.Repeat("x", test.size), test.err})
+				b := p.bodyOf(nil, httptest.NewRequest("POST", "/", body))
 				if test.asked {
 					_, _ = b.Read(make([]byte, 1))
 				}
@@ -965,8 +968,9 @@ func TestReadAhead(t *testing.T) {
 					b.begin(func(error) { left++ })
 					synctest.Wait()
 				}
-				require.Equal(t, test.want, b.ahead.Len())
-				require.EqualValues(t, test.memory-test.want, p.memory.left.Load())
+				require.Len(t, slices.Concat(b.ahead...), test.want)
+				require.Len(t, b.ahead, test.parts)
+				require.EqualValues(t, test.memory-test.parts*partSize, p.memory.left.Load())
 				require.Equal(t, test.err == io.ErrUnexpectedEOF, left == 1)
 				require.False(t, b.reading)
 				b.finish(http.NewResponseController(httptest.NewRecorder()))
