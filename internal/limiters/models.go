@@ -354,22 +354,12 @@ func (v *view) inWeighted(t *track) step {
 	case !s.ok:
 	case fits:
 		s.wider = wider
-	case v.Received >= t.end.low-1 && v.follows(t, now):
+	case v.Received >= t.end.low-1 && v.begins(t, now):
 		s.rolls = true
 	default:
 		return failed(Reset, false, 0)
 	}
 	return s
-}
-
-// follows reports whether a window that ends at now follows the window of t by the clock.
-func (v *view) follows(t *track, now span) bool {
-	for k := 1.0; k <= 3; k++ {
-		if now.widened(1).meets(span{t.end.low + k*v.window.low, t.end.high + k*v.window.high}) {
-			return true
-		}
-	}
-	return v.Sent > t.end.high+3*v.Window
 }
 
 // commit adds a response to a track.
