@@ -623,11 +623,15 @@ func TestSequenceRows(t *testing.T) {
 	for _, b := range blocksOf("testdata/check/sequences.txt") {
 		t.Run(b.name, func(t *testing.T) {
 			s, n := &Sequence{Alone: true}, 0
-			var got, want []string
+			var got, want, models []string
 			for line := range strings.Lines(b.text) {
 				times, answer, _ := strings.Cut(strings.TrimSpace(line), " ")
-				if times == "=" {
+				switch times {
+				case "=":
 					want = append(want, answer)
+					continue
+				case ":":
+					models = append(models, answer)
 					continue
 				}
 				for i, at := range strings.Split(times, ",") {
@@ -654,6 +658,10 @@ func TestSequenceRows(t *testing.T) {
 				}
 			}
 			require.Equal(t, want, got)
+			for i, model := range models {
+				about, _, _ := strings.Cut(s.Models()[i], " (")
+				require.Equal(t, model, about)
+			}
 		})
 	}
 }

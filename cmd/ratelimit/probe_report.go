@@ -149,22 +149,18 @@ func (r *probeReport) notSeen() []string {
 		}
 	}
 	list := []string{}
-	for _, rule := range []struct {
-		tried bool
-		text  string
-	}{
-		{served >= least, "the remaining quota falls with each request"},
-		{counted, "resets count down"},
-		{exhausted, "a request is refused when nothing remains"},
-		{r.Refused > 0, "no request is refused while something remains"},
-		{waited, "quota returns after the requested wait"},
-		{retryAfter, "Retry-After does not end before the reset"},
-		{policies > 1, "policies stay the same"},
-	} {
-		if !rule.tried {
-			list = append(list, rule.text)
+	rule := func(tried bool, text string) {
+		if !tried {
+			list = append(list, text)
 		}
 	}
+	rule(served >= least, "the remaining quota falls with each request")
+	rule(counted, "resets count down")
+	rule(exhausted, "a request is refused when nothing remains")
+	rule(r.Refused > 0, "no request is refused while something remains")
+	rule(waited, "quota returns after the requested wait")
+	rule(retryAfter, "Retry-After does not end before the reset")
+	rule(policies > 1, "policies stay the same")
 	return list
 }
 
@@ -222,19 +218,16 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 // span returns the highest and the lowest number that is not nil, such as "3 to 0". text formats a
 // number, or nil.
 func span(numbers []*int64, text func(*int64) string) string {
-	var low, high *int64
-	for _, n := range numbers {
-		if n != nil && (low == nil || *n < *low) {
-			low = n
-		}
-		if n != nil && (high == nil || *n > *high) {
-			high = n
-		}
+	numbers = slices.DeleteFunc(numbers, func(n *int64) bool { return n == nil })
+	if len(numbers) == 0 {
+		return text(nil)
 	}
-	if text(low) == text(high) {
-		return text(low)
+	byValue := func(a, b *int64) int { return cmp.Compare(*a, *b) }
+	low, high := text(slices.MinFunc(numbers, byValue)), text(slices.MaxFunc(numbers, byValue))
+	if low == high {
+		return low
 	}
-	return text(high) + " to " + text(low)
+	return high + " to " + low
 }
 
 // row returns a line as text.

@@ -62,7 +62,7 @@ func (v *view) forget(t *track) {
 
 // enter adds the requests that a log or a sliding window counter has counted, or may have
 // counted.
-func (v *view) enter(t *track, s step) {
+func (v *view) enter(t *track) {
 	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}

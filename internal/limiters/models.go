@@ -129,7 +129,7 @@ func (v *view) begin(most int) bool {
 		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
 		end: v.ending(span{v.Sent, v.Received + v.window.high}),
 	}
-	v.enter(&t, step{})
+	v.enter(&t)
 	t.at.low = v.Sent
 	if v.isBucket() || v.kind == weighted {
 		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
@@ -166,7 +166,6 @@ type step struct {
 	ok      bool
 	gap     float64 // the units by which less remains than possible
 	rolls   bool    // a window begins
-	stays   bool    // the response is older than the track, and does not change it
 	wider   float64 // the jitter that the reset needs
 	deficit float64 // the new deficit of the track
 	filled  float64 // the most units, with a part of a token
@@ -210,8 +209,8 @@ func (v *view) step(t *track) step {
 	if v.tooLong() {
 		return failed(Reset, false, v.Window)
 	}
-	if v.Pending > 0 && t.rolled >= v.Sent { // the response may be of the window before
-		return step{ok: v.Remaining <= v.Quota, stays: true}
+	if t.rolled > v.Sent { // the response may be of the window before
+		return step{ok: true, deficit: t.deficit}
 	}
 	switch v.kind {
 	case fixedWindow:
@@ -355,7 +354,7 @@ func (v *view) inWeighted(t *track) step {
 	case !s.ok:
 	case fits:
 		s.wider = wider
-	case v.Received >= t.end.low-1 && v.follows(t, now):
+	case v.Received >= t.end.low-1 && v.begins(t, now):
 		s.rolls = true
 	default:
 		return failed(Reset, false, 0)
@@ -363,22 +362,9 @@ func (v *view) inWeighted(t *track) step {
 	return s
 }
 
-// follows reports whether a window that ends at now follows the window of t by the clock.
-func (v *view) follows(t *track, now span) bool {
-	for k := 1.0; k <= 3; k++ {
-		if now.widened(1).meets(span{t.end.low + k*v.window.low, t.end.high + k*v.window.high}) {
-			return true
-		}
-	}
-	return v.Sent > t.end.high+3*v.Window
-}
-
 // commit adds a response to a track.
 func (v *view) commit(t *track, s step) {
-	v.enter(t, s)
-	if s.stays {
-		return
-	}
+	v.enter(t)
 	if s.wider > 0 {
 		v.jitter = s.wider
 		t.end.low -= s.wider

@@ -1,8 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// partSize is the number of bytes of one read.
+// partSize is the number of bytes of a part of memory.
 const partSize = 4 << 10
 
 // linger is the time in which a client that still sends its body can read an early answer.
@@ -28,12 +28,13 @@ type requestBody struct {
 	gone    atomic.Bool // the request has ended: nothing is read or kept
 
 	memory  *memory
+	most    int64 // bytes of the memory
 	mu      sync.Mutex
 	grown   sync.Cond
-	most    int64        // how many more bytes are read ahead at most
-	ahead   bytes.Buffer // what was read ahead
-	reading bool         // more is being read ahead
-	asked   bool         // the request is sent: no more is read ahead
+	ahead   net.Buffers // what was read ahead, in parts
+	taken   int64       // bytes of the memory
+	reading bool        // more is being read ahead
+	asked   bool        // the request is sent: no more is read ahead
 }
 
 // bodyOf returns the body of a request, nil if it has none. Of one body at most a sixteenth
@@ -77,7 +78,7 @@ func (b *requestBody) begin(leave func(error)) {
 		b.proceed()
 		b.proceed = nil // once, in the goroutine of the handler
 	}
-	if b.reading || !b.reserve() {
+	if b.reading || !b.hasRoom(0) {
 		return
 	}
 	b.reading = true
@@ -85,34 +86,58 @@ func (b *requestBody) begin(leave func(error)) {
 }
 
 func (b *requestBody) readAhead(leave func(error)) {
-	part := make([]byte, partSize)
+	var room []byte // the rest of the last part
 	for more := true; more; {
-		n, _ := b.read(part)
-		more = b.keep(part[:n])
+		if len(room) == 0 {
+			room = make([]byte, partSize)
+		}
+		n, _ := b.read(room)
+		more = b.keep(room, n)
+		room = room[n:]
 	}
 	if b.broken.Load() {
 		leave(errBroken)
 	}
 }
 
-// keep keeps a part, and reports whether to read another one.
-func (b *requestBody) keep(part []byte) bool {
+// keep keeps the first n bytes of room, and reports whether to read more.
+func (b *requestBody) keep(room []byte, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.gone.Load() {
-		part = nil
+	switch last := len(b.ahead) - 1; {
+	case n == 0 || b.gone.Load():
+	case last < 0 || len(room) == partSize:
+		b.ahead = append(b.ahead, room[:n])
+	default: // the room follows the last bytes
+		b.ahead[last] = b.ahead[last][:len(b.ahead[last])+n]
 	}
-	b.memory.give(partSize - len(part))
-	b.ahead.Write(part)
-	b.most -= int64(len(part))
-	b.reading = b.reserve()
+	b.reading = b.hasRoom(len(room) - n)
+	b.release()
 	b.grown.Signal()
 	return b.reading
 }
 
-// reserve takes memory for a part, and reports whether to read it. The caller holds the lock.
-func (b *requestBody) reserve() bool {
-	return !b.asked && !b.whole.Load() && !b.broken.Load() && b.most >= partSize && b.memory.take(partSize)
+// hasRoom reports whether to read more. If the last part has no room, it takes memory for another
+// part. The caller holds the lock.
+func (b *requestBody) hasRoom(room int) bool {
+	switch {
+	case b.asked || b.whole.Load() || b.broken.Load():
+		return false
+	case room > 0:
+		return true
+	case b.taken+partSize > b.most || !b.memory.take(partSize):
+		return false
+	}
+	b.taken += partSize
+	return true
+}
+
+// release gives the memory back if nothing is kept. The caller holds the lock.
+func (b *requestBody) release() {
+	if len(b.ahead) == 0 && !b.reading {
+		b.memory.give(b.taken)
+		b.taken = 0
+	}
 }
 
 // Read reads what was read ahead, and then the rest.
@@ -128,14 +153,11 @@ func (b *requestBody) take(p []byte) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = true
-	for b.ahead.Len() == 0 && b.reading {
+	for len(b.ahead) == 0 && b.reading {
 		b.grown.Wait()
 	}
 	n, _ := b.ahead.Read(p)
-	b.memory.give(n)
-	if b.ahead.Len() == 0 {
-		b.ahead = bytes.Buffer{} // a Buffer keeps its memory
-	}
+	b.release()
 	return n
 }
 
@@ -152,8 +174,8 @@ func (b *requestBody) finish(w *http.ResponseController) {
 	b.mu.Lock()
 	b.asked = true
 	b.gone.Store(true)
-	b.memory.give(b.ahead.Len())
-	b.ahead = bytes.Buffer{}
+	b.ahead = nil
+	b.release()
 	b.mu.Unlock()
 	if !b.early() {
 		return
@@ -168,12 +190,12 @@ func (b *requestBody) finish(w *http.ResponseController) {
 type memory struct{ left atomic.Int64 }
 
 // take reports whether n bytes are left, and takes them.
-func (m *memory) take(n int) bool {
-	if m.left.Add(-int64(n)) < 0 {
+func (m *memory) take(n int64) bool {
+	if m.left.Add(-n) < 0 {
 		m.give(n)
 		return false
 	}
 	return true
 }
 
-func (m *memory) give(n int) { m.left.Add(int64(n)) }
+func (m *memory) give(n int64) { m.left.Add(n) }

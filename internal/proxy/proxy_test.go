@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -70,6 +71,45 @@ func (p *runningProxy) end() {
 	p.server.CloseClientConnections()
 	p.server.Close()
 	p.proxy.underWay.Wait()
+}
+
+// inProcess returns a proxy in front of a handler, without connections, for tests in virtual time.
+func inProcess(server http.HandlerFunc, set ...func(*Config)) *Proxy {
+	c := Config{To: &url.URL{Scheme: "https", Host: "api.example"}, Fields: []string{"Authorization"}, MaxWait: ratelimit.DefaultMaxWait, Queue: 1000, Log: log.New(io.Discard, "", 0)}
+	c.Share = answeredBy(func(r *http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		server(w, r)
+		resp := w.Result()
+		resp.Request = r
+		return resp, nil
+	})
+	for _, f := range set {
+		f(&c)
+	}
+	return New(c)
+}
+
+// A roundTrip is a server in this process.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answeredBy returns the Share of a Config whose requests a function answers.
+func answeredBy(f roundTrip) func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
+	return func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
+		return f
+	}
+}
+
+// ask returns the response of a handler.
+func ask(h http.Handler, method, path string, body io.Reader, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, body)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
 }
 
 // The settings of some tests.
@@ -376,25 +416,24 @@ func (s *secondWindow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Several clients with one credential stay within the limit together.
 func TestProxyShares(t *testing.T) {
-	s := &secondWindow{quota: 20}
-	p := startProxy(t, serve(t, s.ServeHTTP))
-	send(t, "GET", p.url, nil) // the limit is known from now on
-	var clients sync.WaitGroup
-	for range 8 {
-		clients.Go(func() {
-			for range 5 {
-				resp, err := (&http.Client{}).Get(p.url)
-				if err == nil {
-					resp.Body.Close()
+	synctest.Test(t, func(t *testing.T) {
+		s := &secondWindow{quota: 20}
+		p := inProcess(s.ServeHTTP)
+		ask(p, "GET", "/", nil) // the limit is known from now on
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				for range 5 {
+					ask(p, "GET", "/", nil)
 				}
-			}
-		})
-	}
-	clients.Wait()
-	require.Equal(t, []int{41, 0}, []int{s.served, s.refused})
-	require.Equal(t, 41.0, p.metric(t, `ratelimit_requests_total{key="anonymous"}`))
-	require.Positive(t, p.metric(t, `ratelimit_waited_seconds_total{key="anonymous"}`))
-	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+			})
+		}
+		clients.Wait()
+		require.Equal(t, []int{41, 0}, []int{s.served, s.refused})
+		k := p.stats.snapshot(time.Now())[0]
+		require.EqualValues(t, []any{int64(41), 0}, []any{k.Requests, k.Waiting})
+		require.Positive(t, k.Waited)
+	})
 }
 
 // waitingFor answers a request that has the value in the field, and counts it. Other requests
@@ -412,27 +451,31 @@ func waitingFor(field, value string, n *atomic.Int64) http.HandlerFunc {
 }
 
 func TestProxyHoldsNoLongerThanMaxWait(t *testing.T) {
-	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("RateLimit", `"hour";r=0;t=60`, &n)), maxWait(5*time.Second))
-	send(t, "GET", p.url+"/exhaust", nil)
-	for _, body := range []io.Reader{nil, strings.NewReader("with a body")} {
-		resp, text := send(t, "POST", p.url, body)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-		require.Contains(t, []string{"60", "59"}, resp.Header.Get("Retry-After"))
-		require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
-		var problem struct {
-			Type       string   `json:"type"`
-			Violated   []string `json:"violated-policies"`
-			RetryAfter int      `json:"retry-after"`
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		p := inProcess(waitingFor("RateLimit", `"hour";r=0;t=60`, &n), maxWait(5*time.Second))
+		ask(p, "GET", "/exhaust", nil)
+		began := time.Now()
+		for _, body := range []io.Reader{nil, strings.NewReader("with a body")} {
+			resp := ask(p, "POST", "/", body)
+			require.Equal(t, http.StatusTooManyRequests, resp.Code)
+			require.Equal(t, "60", resp.Header().Get("Retry-After"))
+			require.Equal(t, "application/problem+json", resp.Header().Get("Content-Type"))
+			var problem struct {
+				Type       string   `json:"type"`
+				Violated   []string `json:"violated-policies"`
+				RetryAfter int      `json:"retry-after"`
+			}
+			require.NoError(t, json.Unmarshal(resp.Body.Bytes(), &problem))
+			require.Contains(t, problem.Type, "quota-exceeded")
+			require.Equal(t, []string{"hour"}, problem.Violated)
+			require.Equal(t, 60, problem.RetryAfter)
 		}
-		require.NoError(t, json.Unmarshal([]byte(text), &problem))
-		require.Contains(t, problem.Type, "quota-exceeded")
-		require.Equal(t, []string{"hour"}, problem.Violated)
-		require.Equal(t, resp.Header.Get("Retry-After"), strconv.Itoa(problem.RetryAfter))
-	}
-	require.EqualValues(t, 1, n.Load())
-	require.Equal(t, 2.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="proxy"}`))
-	require.Equal(t, 0.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
+		require.Zero(t, time.Since(began))
+		require.EqualValues(t, 1, n.Load())
+		k := p.stats.snapshot(time.Now())[0]
+		require.Equal(t, []int64{2, 0}, []int64{k.TooLate, k.Refused})
+	})
 }
 
 // Refusals are passed on, and no request is sent twice.
@@ -557,34 +600,37 @@ func TestProxyBrokenBodies(t *testing.T) {
 // A client with Expect: 100-continue gets the interim response when its request begins to
 // wait. An Early Hints response of the server does not disturb this.
 func TestProxyExpectations(t *testing.T) {
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Link", "</a.css>; rel=preload")
-		w.WriteHeader(http.StatusEarlyHints)
-		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("RateLimit", `"hour";r=9`)
-		w.Write(body)
-	}))
-	send(t, "GET", p.url, nil)
-	conn := p.dial(t)
-	answers := bufio.NewReader(conn)
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
-	resp, err := http.ReadResponse(answers, nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusContinue, resp.StatusCode)
-	require.EqualValues(t, 1, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
-	resp, err = http.ReadResponse(answers, nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusEarlyHints, resp.StatusCode)
-	io.WriteString(conn, "a prompt")
-	for resp.StatusCode != http.StatusOK {
-		require.Less(t, resp.StatusCode, 200)
-		resp, err = http.ReadResponse(answers, nil)
+	synctest.Test(t, func(t *testing.T) {
+		p, front := startPiped(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", "</a.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			body, _ := io.ReadAll(r.Body)
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("RateLimit", `"hour";r=9`)
+			w.Write(body)
+		})
+		conn, answers := front.connect(t, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		status := func() int {
+			resp, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err)
+			return resp.StatusCode
+		}
+		require.Equal(t, []int{http.StatusEarlyHints, http.StatusOK}, []int{status(), status()})
+		conn, answers = front.connect(t, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+		require.Equal(t, http.StatusContinue, status())
+		require.EqualValues(t, 1, p.held.Load())
+		require.Equal(t, http.StatusEarlyHints, status())
+		io.WriteString(conn, "a prompt")
+		resp, err := http.ReadResponse(answers, nil)
+		for err == nil && resp.StatusCode == http.StatusContinue { // that of the server
+			resp, err = http.ReadResponse(answers, nil)
+		}
 		require.NoError(t, err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, "a prompt", string(body))
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "a prompt", string(body))
+	})
 }
 
 // A client is asked for its body at the beginning of the wait, although the body cannot be read yet.
@@ -629,7 +675,7 @@ func TestReadAheadFreesMemory(t *testing.T) {
 	_, err := io.Copy(io.Discard, b)
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<20, p.memory.left.Load())
-	require.Zero(t, b.ahead.Cap())
+	require.Empty(t, b.ahead)
 }
 
 func TestProxyServerDown(t *testing.T) {
@@ -849,7 +895,7 @@ func TestRequestBody(t *testing.T) {
 			p := &Proxy{config: Config{BodyMemory: 16 * most}}
 			p.memory.left.Store(1 << 20)
 			sent := strings.Repeat("abcdefg", size/7+1)[:size]
-			r := httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader(sent)))
+			r := httptest.NewRequest("POST", "/", iotest.HalfReader(strings.NewReader(sent)))
 			b := p.bodyOf(nil, r)
 			if begun {
 				b.begin(nil)
@@ -899,20 +945,22 @@ func TestReadAhead(t *testing.T) {
 		err                error
 		asked              bool
 		want               int
+		parts              int // of memory
 	}{
-		"to its end":             {10, memory, memory, io.EOF, false, 10},
-		"to where it is broken":  {10, memory, memory, io.ErrUnexpectedEOF, false, 10},
-		"a sixteenth of memory":  {3 * partSize, memory, 2 * partSize, io.EOF, false, 2 * partSize},
-		"what is left of memory": {3 * partSize, partSize + 1, memory, io.EOF, false, partSize},
-		"no memory":              {10, partSize - 1, memory, io.EOF, false, 0},
-		"it is sent":             {10, memory, memory, io.EOF, true, 0},
+		"to its end":             {10, memory, memory, io.EOF, false, 10, 1},
+		"to where it is broken":  {10, memory, memory, io.ErrUnexpectedEOF, false, 10, 1},
+		"a sixteenth of memory":  {3 * partSize, memory, 2 * partSize, io.EOF, false, 2 * partSize, 2},
+		"what is left of memory": {3 * partSize, partSize + 1, memory, io.EOF, false, partSize, 1},
+		"no memory":              {10, partSize - 1, memory, io.EOF, false, 0, 0},
+		"it is sent":             {10, memory, memory, io.EOF, true, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &Proxy{config: Config{BodyMemory: 16 * int64(test.most)}}
 				p.memory.left.Store(int64(test.memory))
 				left := 0
-				b := p.bodyOf(nil, httptest.NewRequest("POST", "/", &quietReader{strings.Repeat("x", test.size), test.err}))
+				body := iotest.HalfReader(&quietReader{strings.Repeat("x", test.size), test.err})
+				b := p.bodyOf(nil, httptest.NewRequest("POST", "/", body))
 				if test.asked {
 					_, _ = b.Read(make([]byte, 1))
 				}
@@ -920,8 +968,9 @@ func TestReadAhead(t *testing.T) {
 					b.begin(func(error) { left++ })
 					synctest.Wait()
 				}
-				require.Equal(t, test.want, b.ahead.Len())
-				require.EqualValues(t, test.memory-test.want, p.memory.left.Load())
+				require.Len(t, slices.Concat(b.ahead...), test.want)
+				require.Len(t, b.ahead, test.parts)
+				require.EqualValues(t, test.memory-test.parts*partSize, p.memory.left.Load())
 				require.Equal(t, test.err == io.ErrUnexpectedEOF, left == 1)
 				require.False(t, b.reading)
 				b.finish(http.NewResponseController(httptest.NewRecorder()))
@@ -952,19 +1001,20 @@ func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // The proxy prints a line when requests of a key wait longer than a moment, and when none waits
 // any longer. The line contains no credential.
 func TestProxyTalks(t *testing.T) {
-	var talk lines
-	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("RateLimit", `"user";r=0;t=2`, &n)), func(c *Config) { c.Talk = log.New(&talk, "", 0) })
-	send(t, "GET", p.url+"/exhaust", nil, "Authorization", "Bearer s3cret")
-	var all sync.WaitGroup
-	for range 3 {
-		all.Go(func() { send(t, "GET", p.url+"/path?q", nil, "Authorization", "Bearer s3cret") })
-	}
-	all.Wait()
-	until(t, "two lines", func() bool { return strings.Count(talk.String(), "\n") == 2 })
-	require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 waited\n$`, talk.String())
-	_, state := send(t, "GET", p.admin+"/state", nil)
-	require.Regexp(t, `"waited_seconds":\d+(\.\d{1,3})?,`, state, "rounded")
+	synctest.Test(t, func(t *testing.T) {
+		var talk lines
+		var n atomic.Int64
+		p := inProcess(waitingFor("RateLimit", `"user";r=0;t=2`, &n), func(c *Config) { c.Talk = log.New(&talk, "", 0) })
+		ask(p, "GET", "/exhaust", nil, "Authorization", "Bearer s3cret")
+		time.Sleep(1234567 * time.Nanosecond)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { ask(p, "GET", "/path?q", nil, "Authorization", "Bearer s3cret") })
+		}
+		all.Wait()
+		require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 waited\n$`, talk.String())
+		require.Contains(t, ask(p.Admin(), "GET", "/state", nil).Body.String(), `"waited_seconds":5.996,`)
+	})
 }
 
 // lines is a text that several goroutines write.

@@ -17,16 +17,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
-
-// A roundTrip is a server in this process.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // scriptedServer answers with the status in the path. A path of "down" gets no answer.
 func scriptedServer(r *http.Request) (*http.Response, error) {
@@ -59,9 +52,7 @@ func TestReportGolden(t *testing.T) {
 		p := New(Config{
 			To: server, Fields: []string{"Authorization"}, MaxWait: 6 * time.Second, Queue: 2, Rewrite: true,
 			Log: log.New(printed, "", 0), Talk: log.New(printed, "", 0),
-			Share: func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
-				return roundTrip(scriptedServer)
-			},
+			Share: answeredBy(scriptedServer),
 		})
 		var all sync.WaitGroup
 		ask := func(path, user string, status int) {

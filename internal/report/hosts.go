@@ -58,15 +58,13 @@ func (h Hosts) Add(host string, resp *http.Response) { h.add(&response{Response:
 
 func (h Hosts) add(p *response) {
 	name := Printable(strings.ToLower(p.host[:min(len(p.host), mostName)]))
-	host := h[name]
-	if host == nil && len(h) >= mostHosts {
+	if h[name] == nil && len(h) >= mostHosts {
 		name = otherHosts
-		host = h[name]
 	}
-	if host == nil {
-		host = &Host{Name: name}
-		h[name] = host
+	if h[name] == nil {
+		h[name] = &Host{Name: name}
 	}
+	host := h[name]
 	host.Requests++
 	a := ratelimit.Advise(p.Response, arrival(p.Header).Time)
 	if a.Refused {
@@ -92,12 +90,7 @@ func (l Limit) kept() *Limit {
 
 // Announced reports whether a response announced limits.
 func (h Hosts) Announced() bool {
-	for _, host := range h {
-		if host.Form != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.list(), func(host *Host) bool { return host.Form != "" })
 }
 
 // list returns the hosts, sorted by the number of refused requests.
@@ -109,9 +102,7 @@ func (h Hosts) list() []*Host {
 
 // WriteJSON writes the hosts as indented JSON.
 func (h Hosts) WriteJSON(w io.Writer) error {
-	return WriteJSON(w, struct {
-		Hosts []*Host `json:"hosts"`
-	}{append([]*Host{}, h.list()...)})
+	return WriteJSON(w, map[string][]*Host{"hosts": append([]*Host{}, h.list()...)})
 }
 
 // WriteText writes a table of the hosts.
