@@ -165,8 +165,7 @@ func (a announcer) WriteString(text string) (int, error) {
 	return io.WriteString(a.s.writer, text)
 }
 
-// ReadFrom lets the server send a file without copying it. It copies the first bytes, because a
-// reader without bytes sends no header.
+// ReadFrom copies the first bytes, since an empty body sends no header. The server sends the rest.
 func (a announcer) ReadFrom(r io.Reader) (int64, error) {
 	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, 512))
 	if err != nil || first == 0 {
