@@ -165,10 +165,14 @@ func (a announcer) WriteString(text string) (int, error) {
 	return io.WriteString(a.s.writer, text)
 }
 
-// ReadFrom lets the server send a file without copying it.
+// ReadFrom copies the first bytes, since an empty body sends no header. The server sends the rest.
 func (a announcer) ReadFrom(r io.Reader) (int64, error) {
-	a.s.announce(http.StatusOK)
-	return io.Copy(a.s.writer, r)
+	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, 512))
+	if err != nil || first == 0 {
+		return first, err
+	}
+	rest, err := io.Copy(a.s.writer, r)
+	return first + rest, err
 }
 
 // FlushError exists even if s.writer cannot be flushed: otherwise [http.ResponseController]

@@ -13,7 +13,7 @@ type Decision struct {
 	// Fields are announced in the response, whether the request passes or not. They must
 	// [Fields.Validate]. Without members nothing is written.
 	Fields   Fields
-	Violated []string // policies that the request exceeds, such as "burst"; with any, the request is refused
+	Violated []string // policies that the request exceeds, such as "burst"; if there are any, the request is refused
 	Problem  *Problem // of a refusal, as [Refuse] sends it; nil is NewProblem(QuotaExceeded, Violated...)
 	// Done is called once, when the request has been answered or next has panicked. It
 	// frees the slot of a limit on concurrent requests. nil is not called.

@@ -77,8 +77,8 @@ func (r *retryAfter) wait(now func() time.Time) time.Duration {
 //   - Retry-After (RFC 9110 Section 10.2.3);
 //   - the longest wait of the fields that servers send in its place: X-Retry-After,
 //     X-RateLimit-Wait, and names with a vendor's prefix or a unit of time, such as
-//     X-Throttle-Wait-Seconds. A wait of 0 in these fields is ignored, because some servers
-//     send it with every response. If there are more than 1024 of these fields, none is read.
+//     X-Throttle-Wait-Seconds. They may also contain Unix seconds, or a duration such as 1m30s.
+//     Their 0 is ignored: some servers always send it. If there are more than 1024, none is read.
 //
 // If a field has several lines, the first that can be read counts, of at most 16. A number is
 // in seconds, unless the name contains another unit, and may have a fraction. A date is an
@@ -133,9 +133,9 @@ func (f Fields) RetryAfter() Seconds {
 	return longest
 }
 
-// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD NOT be
-// earlier than the end of the effective window (draft-11 Section 6). If f has no such wait, h is
-// unchanged. It also raises a shorter Retry-After-Ms, and never shortens the wait that
+// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because Retry-After SHOULD
+// NOT end before the effective window (draft-11 Section 6). If f has no such wait, h is
+// unchanged. SetRetryAfter also raises a shorter Retry-After-Ms, and never shortens the wait that
 // [ParseRetryAfter] finds in h. It leaves one line, because some clients read only the first.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 

@@ -73,8 +73,8 @@ func FormatLimits(limits ...Limit) (string, error) {
 // never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a
 // client from following it (draft-11 Section 6).
 //
-// On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits], or
-// another if h is nil. Call [Fields.Writable] first if f was read from an older response.
+// On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits], or another if
+// h is nil and f has members. Call [Fields.Writable] first if f was read from an older response.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
 // Add adds a line to the two fields, for a second limiter. The error is that of

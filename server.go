@@ -133,7 +133,7 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 // Expose lets scripts of another origin read the limits in h. It adds the names of Retry-After and
 // of all fields in h that [ParseAny] reads to Access-Control-Expose-Headers. Call it after the
 // fields are set. [Refuse] and [Middleware] call it if the response allows another origin. The
-// names are needed next to a "*" too, which is an ordinary name in a request with credentials.
+// names are needed next to "*" too: for a request with credentials, "*" is an ordinary name.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key

@@ -113,8 +113,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 // does not get the response.
 func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
 	defer pass.Failed() // does nothing after an answer
-	resp, err = t.base().RoundTrip(req)
-	if err != nil || resp == nil {
+	if resp, err = t.base().RoundTrip(req); err != nil || resp == nil {
 		return resp, a, err
 	}
 	learnt := false
@@ -228,9 +227,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 // sendsAgain reports whether a request may be sent again after its answer.
 func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	switch {
-	case !a.Refused:
-		return false
-	case hasBody(req) && req.GetBody == nil:
+	case !a.Refused, hasBody(req) && req.GetBody == nil:
 		return false
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == SourceRefused:
 		return true // a limiter has refused the request before it had an effect
@@ -258,8 +255,7 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	defer pass.Failed() // if GetBody fails or panics
 	again := *req
 	if hasBody(req) {
-		again.Body, err = req.GetBody() // after the wait, because it may open a file
-		if err != nil {
+		if again.Body, err = req.GetBody(); err != nil { // after the wait, because it may open a file
 			return refusal, Advice{}, nil
 		}
 	}
