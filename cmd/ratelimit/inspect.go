@@ -121,7 +121,7 @@ func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer)
 		return
 	}
 	for _, r := range reports {
-		if in.fails(r.WriteJSON(w)) {
+		if in.fails(report.WriteJSON(w, r)) {
 			return
 		}
 	}
