@@ -207,7 +207,7 @@ func (v *view) step(t *track) step {
 		return failed(Reset, false, v.Window)
 	}
 	if t.rolled > v.Sent { // the response may be of the window before
-		return step{ok: true, deficit: t.deficit}
+		return step{ok: true}
 	}
 	switch v.kind {
 	case fixedWindow:
