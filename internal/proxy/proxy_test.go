@@ -980,6 +980,22 @@ func TestReadAhead(t *testing.T) {
 			})
 		})
 	}
+	t.Run("it is sent while it is read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := &Proxy{config: Config{BodyMemory: 16 * memory}}
+			p.memory.left.Store(memory)
+			in, out := io.Pipe()
+			b := p.bodyOf(nil, httptest.NewRequest("POST", "/", in))
+			b.begin(func(error) {})
+			_, _ = out.Write([]byte("read"))
+			synctest.Wait()
+			require.Equal(t, 4, b.take(make([]byte, 10)))
+			require.EqualValues(t, memory-partSize, p.memory.left.Load(), "the next part is being read")
+			require.NoError(t, out.Close())
+			synctest.Wait()
+			require.EqualValues(t, memory, p.memory.left.Load(), "given back")
+		})
+	})
 	t.Run("it ends while it is read", func(t *testing.T) {
 		p := &Proxy{config: Config{BodyMemory: 16 * memory}}
 		p.memory.left.Store(memory)
