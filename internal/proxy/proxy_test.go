@@ -609,14 +609,14 @@ func TestProxyExpectations(t *testing.T) {
 			w.Header().Set("RateLimit", `"hour";r=9`)
 			w.Write(body)
 		})
-		conn, answers := front.connect(t, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		_, answers := front.connect(t, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		status := func() int {
 			resp, err := http.ReadResponse(answers, nil)
 			require.NoError(t, err)
 			return resp.StatusCode
 		}
 		require.Equal(t, []int{http.StatusEarlyHints, http.StatusOK}, []int{status(), status()})
-		conn, answers = front.connect(t, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+		conn, answers := front.connect(t, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
 		require.Equal(t, http.StatusContinue, status())
 		require.EqualValues(t, 1, p.held.Load())
 		require.Equal(t, http.StatusEarlyHints, status())
