@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +15,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
+// helps has the help of each verb, without its flags.
+//
+//go:embed help
+var helps embed.FS
+
 // newFlags returns the flags of a verb. They print nothing.
 func newFlags(verbName string) *flag.FlagSet {
 	flags := flag.NewFlagSet(verbName, flag.ContinueOnError)
@@ -22,15 +28,16 @@ func newFlags(verbName string) *flag.FlagSet {
 }
 
 // parse reads the flags of a verb. It prints the help if it returns [flag.ErrHelp].
-func parse(flags *flag.FlagSet, about string, args []string, stdout io.Writer) error {
+func parse(flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	switch err := parseAnywhere(flags, args); {
 	case errors.Is(err, flag.ErrHelp):
 		var list strings.Builder
 		flags.SetOutput(&list)
+		about, _ := helps.ReadFile("help/" + flags.Name() + ".txt") // each verb has one
+		fmt.Fprintf(stdout, "%s", about)
 		if flags.PrintDefaults(); list.Len() > 0 {
-			about += "\nFlags:\n\n" + list.String()
+			fmt.Fprint(stdout, "\nFlags:\n\n", list.String())
 		}
-		fmt.Fprint(stdout, about)
 		return err
 	case err != nil:
 		return usageError{err}

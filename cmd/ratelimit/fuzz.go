@@ -11,43 +11,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/fuzz"
 )
 
-const fuzzHelp = `usage: ratelimit fuzz [flags] -- PROGRAM [ARGUMENT]...
-       ratelimit fuzz -print [flags]
-
-Tests a parser of RateLimit-Policy and RateLimit, in any language. It sends cases to
-the program, well-formed, malformed and hostile ones, and compares the answers with
-those of this module. It makes each case on which they differ as small as it can, and
-prints it with both answers and the section that decides.
-
-The program reads a case from each line of its standard input:
-
-  {"id":1,"field":"RateLimit","lines":["\"burst\";r=50;t=30"]}
-
-and writes its answer as one line. It must flush each line:
-
-  {"id":1,"ok":true,"members":[{"name":"burst","remaining":50,"reset":30}]}
-  {"id":1,"ok":false}
-
-testdata/vectors/README.md describes the form of lines and members, and docs/vectors.md
-has small programs to start from. Numbers are compared by their values. Two things that
-RFC 9651 leaves to the parser are left out: Byte Sequences without padding, and Dates
-outside of the years 1 to 9999.
-
-With -print it writes the cases with the expected answers, for tests that run without
-this program.
-
-Exit status: 0 if nothing differs, 1 if something does, 2 if the program ends, writes
-something else or does not answer a case within ten seconds, or the command line is
-wrong, and 130 after an interrupt.
-
-Examples:
-
-  ratelimit fuzz -- python3 interop/python/fuzz.py
-  ratelimit fuzz -field limit -seed 7 -n 100000 -- ./parser
-  ratelimit fuzz -time 1m -n 0 -- ./parser
-  ratelimit fuzz -print -n 1000 >cases.jsonl
-`
-
 func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	var o fuzz.Options
 	flags := newFlags("fuzz")
@@ -56,7 +19,7 @@ func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	flags.DurationVar(&o.Time, "time", 0, "stop after this time; 0 is never")
 	field := flags.String("field", "", "send cases of one field alone: policy or limit")
 	write := flags.Bool("print", false, "write the cases with the expected answers, and start no program")
-	if err := parse(flags, fuzzHelp, args, stdout); err != nil {
+	if err := parse(flags, args, stdout); err != nil {
 		return 0, err
 	}
 	if err := checkFuzz(&o, *field, *write, flags); err != nil {

@@ -13,37 +13,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-const inspectHelp = `usage: ratelimit inspect [-json] [-lint | -by-host] [-H 'Name: value']... [FILE | URL | -]...
-
-Shows the rate limits in HTTP responses, checks them, and prints how long the
-responses ask to wait.
-
-An input is a file, an http:// or https:// address to GET, or "-" for standard
-input, which is also read if there are no inputs. A file contains a response, its
-header lines alone, the output of curl -i or curl -v, or a HAR file. Of several
-responses in one file, the last one that announces limits, refuses or asks to wait
-is shown. Redirects of an address are not followed, because they may have fields of
-their own.
-
-With -by-host it prints one table of all responses in all inputs, of any size: the
-hosts, with most refused requests first, the limit with the lowest remaining number,
-and the longest wait that a response asked for. A HAR file and the output of curl -v
-contain the hosts.
-
-Exit status: 0 if every input has limits, 1 if one has none, is malformed in part or,
-with -lint, breaks a rule that is more than a note, and 2 if one cannot be read or the
-command line is wrong. The highest of all inputs wins. With -by-host it is 1 only if no
-response has limits.
-
-Examples:
-
-  ratelimit inspect response.http
-  curl -si https://api.example/ | ratelimit inspect
-  curl -v https://api.example/ 2>&1 | ratelimit inspect -lint
-  ratelimit inspect -json -H 'Authorization: Bearer ...' https://api.example/
-  ratelimit inspect -by-host session.har
-`
-
 // An inspection is one run of the verb.
 type inspection struct {
 	stdin  io.Reader
@@ -65,7 +34,7 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
 	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
 	flags.Func("H", "send this header `field` to addresses", in.header.add)
-	if err := parse(flags, inspectHelp, args, stdout); err != nil {
+	if err := parse(flags, args, stdout); err != nil {
 		return 0, err
 	}
 	switch {
@@ -121,7 +90,7 @@ func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer)
 		return
 	}
 	for _, r := range reports {
-		if in.fails(r.WriteJSON(w)) {
+		if in.fails(report.WriteJSON(w, r)) {
 			return
 		}
 	}

@@ -509,7 +509,7 @@ func TestHostileBytes(t *testing.T) {
 		require.Len(t, reports[0].Malformed, 2)
 		var out strings.Builder
 		require.NoError(t, writeText(&out, reports, false))
-		require.NoError(t, reports[0].WriteJSON(&out))
+		require.NoError(t, report.WriteJSON(&out, reports[0]))
 		requirePrintable(t, out.String())
 	})
 }

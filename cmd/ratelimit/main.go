@@ -154,18 +154,9 @@ Examples:
 	return b.String()
 }
 
-const versionHelp = `usage: ratelimit version
-
-Prints the version of this program, and how it was built.
-
-Example:
-
-  ratelimit version
-`
-
 func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	flags := newFlags("version")
-	if err := parse(flags, versionHelp, args, stdout); err != nil {
+	if err := parse(flags, args, stdout); err != nil {
 		return 0, err
 	}
 	if flags.NArg() > 0 {

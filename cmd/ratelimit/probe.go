@@ -14,40 +14,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-const probeHelp = `usage: ratelimit probe [flags] URL
-
-Sends requests until the server refuses one, and tests whether the server enforces
-the limits that it announces: whether the remaining quota falls, whether resets count
-down, and whether a refusal comes when nothing remains, and not before.
-
-Use it for a server of your own, or with the permission of its owner. It sends up to
--n requests, which use up the quota of their credentials. Other clients with these
-credentials are then refused too, and some servers ban clients that are refused often.
-Each request with a -method other than GET has its effect.
-
-It sends at most -rate requests a second, and -c at a time. It does not wait when
-nothing remains, and stops at the first refusal. With -past-refusal it waits as long
-as the server asks, and sends the rest, unless the wait ends after -timeout. An
-interrupt stops it, and it prints the report. It does not follow redirects. It never
-prints the fields of -H.
-
-It assumes that no other client uses the quota, and that every request costs the
-same. With -shared, a fault that other clients can explain is a note. Rules that could
-not be tested are listed as "not seen". The report ends with the kind of limiter that
-the server behaves like, and a summary.
-
-Exit status: 0 if no finding is above a note, 1 if one is, if the server sends no
-limits, or if it refuses nothing and -require is given, 2 if the server cannot be
-reached or the command line is wrong, and 130 after an interrupt.
-
-Examples:
-
-  ratelimit probe http://localhost:8080/
-  ratelimit probe -n 200 -rate 50 -c 4 http://localhost:8080/
-  ratelimit probe -past-refusal -timeout 3m -H 'Authorization: Bearer ...' https://api.example/
-  ratelimit probe -shared -json https://api.example/
-`
-
 // A prober is one run of the verb.
 type prober struct {
 	address     string
@@ -72,7 +38,7 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	p := &prober{base: base}
 	flags := newFlags("probe")
 	p.flags(flags)
-	if err := parse(flags, probeHelp, args, stdout); err != nil {
+	if err := parse(flags, args, stdout); err != nil {
 		return 0, err
 	}
 	if err := p.check(flags.Args()); err != nil {

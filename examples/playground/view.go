@@ -102,7 +102,7 @@ func viewOf(text string) *view {
 	v.Notes = notes(r, len(all))
 	v.Clean = r.Dialect == "ratelimit" && len(all) == 0
 	var b strings.Builder
-	if err := r.WriteJSON(&b); err != nil {
+	if err := report.WriteJSON(&b, r); err != nil {
 		panic(err) // a builder returns no errors
 	}
 	if b.Len() <= maxText {

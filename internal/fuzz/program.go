@@ -44,28 +44,25 @@ func newProgram(in io.Writer, out io.Reader, ended func() error) *Program {
 
 // Ask is an [Ask]. After an error, which contains the case, it cannot be called again.
 func (p *Program) Ask(ctx context.Context, c Case) (Verdict, error) {
-	type reply struct {
-		v   Verdict
-		err error
-	}
-	sent := encode(c)
-	replies := make(chan reply, 1)
+	var v Verdict
+	sent, replied := encode(c), make(chan error, 1)
 	go func() {
-		v, err := p.exchange(sent, c.ID)
-		replies <- reply{v, err}
+		var err error
+		v, err = p.exchange(sent, c.ID)
+		replied <- err
 	}()
-	var r reply
+	var err error
 	select {
 	case <-ctx.Done():
 		return Verdict{}, ctx.Err()
 	case <-time.After(patient):
-		r.err = fmt.Errorf("the program did not answer within %v: it must write a line for each line that it reads, and flush it", patient)
-	case r = <-replies:
+		err = fmt.Errorf("the program did not answer within %v: it must write a line for each line that it reads, and flush it", patient)
+	case err = <-replied:
 	}
-	if r.err != nil {
-		r.err = fmt.Errorf("%w; the case was %.300s", r.err, sent)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("%w; the case was %.300s", err, sent)
 	}
-	return r.v, r.err
+	return v, nil
 }
 
 func (p *Program) exchange(sent []byte, id int) (Verdict, error) {

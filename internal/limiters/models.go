@@ -148,9 +148,6 @@ func (v *view) conserved() bool {
 	return used <= v.cost*v.asked
 }
 
-// tooLong reports whether the reset is longer than a limiter can announce.
-func (v *view) tooLong() bool { return v.Window > 0 && v.Reset > v.Window*1.1+rounding+1 }
-
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
 // ending returns the time at which the reset ends, or otherwise if there is no reset.
@@ -206,11 +203,11 @@ func (v *view) after(t *track, base float64) float64 {
 
 // step returns how a track explains a response.
 func (v *view) step(t *track) step {
-	if v.tooLong() {
+	if v.Window > 0 && v.Reset > v.Window*1.1+rounding+1 { // it is longer than a limiter can announce
 		return failed(Reset, false, v.Window)
 	}
 	if t.rolled > v.Sent { // the response may be of the window before
-		return step{ok: true, deficit: t.deficit}
+		return step{ok: true}
 	}
 	switch v.kind {
 	case fixedWindow:

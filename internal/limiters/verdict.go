@@ -42,17 +42,6 @@ type Doubt struct {
 	Args    []any  // of the message
 }
 
-// rises reports whether Remaining has risen more than twice.
-func (r *Run) rises() bool {
-	up := 0
-	for i := 1; i < len(r.events); i++ {
-		if r.events[i].Remaining > r.events[i-1].Remaining {
-			up++
-		}
-	}
-	return up > 2
-}
-
 // diagnose returns the fault of a limiter that no model explains. It tries changes of the numbers,
 // the likeliest first. The first change with which a model explains all responses shows the fault.
 // If there is no such change, it returns the fault of a model that was left last.
@@ -66,9 +55,12 @@ func (r *Run) diagnose(now Response) Doubt {
 	case r.stays(now) >= least && r.falls.number == 0: // Remaining never falls
 		return doubt(Spent, Remaining, r.upwards(now, f.most))
 	}
-	longest, highest := 0.0, 0.0
-	for _, e := range r.events {
+	longest, highest, rises := 0.0, 0.0, 0
+	for i, e := range r.events {
 		longest, highest = max(longest, e.Reset), max(highest, e.Remaining)
+		if i > 0 && e.Remaining > r.events[i-1].Remaining {
+			rises++
+		}
 	}
 	inSeconds := func(reset float64) float64 { return math.Ceil(reset / 1000) }
 	untilEnd := func(reset float64) float64 { return max(window-reset, 0) }
@@ -77,7 +69,7 @@ func (r *Run) diagnose(now Response) Doubt {
 		return doubt(Unit, Reset, "milliseconds")
 	case r.explained(Terms{highest + 1, window}, nil):
 		return doubt(Applied, Quota, quota, highest)
-	case r.rises() && r.explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
+	case rises > 2 && r.explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
 		return doubt(Spent, Remaining, "it seems to be what is used")
 	case longest <= window+1 && r.explained(r.terms, ofReset(untilEnd)):
 		return doubt(Clock, Reset, "it seems to be the time that has passed")

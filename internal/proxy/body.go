@@ -28,11 +28,11 @@ type requestBody struct {
 	gone    atomic.Bool // the request has ended: nothing is read or kept
 
 	memory  *memory
-	most    int64 // bytes of the memory
+	most    int64 // bytes of the memory that this body may take
 	mu      sync.Mutex
 	grown   sync.Cond
 	ahead   net.Buffers // what was read ahead, in parts
-	taken   int64       // bytes of the memory
+	taken   int64       // bytes of the memory for ahead, and for the part that is being read
 	reading bool        // more is being read ahead
 	asked   bool        // the request is sent: no more is read ahead
 }

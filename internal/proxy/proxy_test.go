@@ -609,14 +609,14 @@ func TestProxyExpectations(t *testing.T) {
 			w.Header().Set("RateLimit", `"hour";r=9`)
 			w.Write(body)
 		})
-		conn, answers := front.connect(t, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		_, answers := front.connect(t, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		status := func() int {
 			resp, err := http.ReadResponse(answers, nil)
 			require.NoError(t, err)
 			return resp.StatusCode
 		}
 		require.Equal(t, []int{http.StatusEarlyHints, http.StatusOK}, []int{status(), status()})
-		conn, answers = front.connect(t, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+		conn, answers := front.connect(t, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
 		require.Equal(t, http.StatusContinue, status())
 		require.EqualValues(t, 1, p.held.Load())
 		require.Equal(t, http.StatusEarlyHints, status())
@@ -980,6 +980,22 @@ func TestReadAhead(t *testing.T) {
 			})
 		})
 	}
+	t.Run("it is sent while it is read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := &Proxy{config: Config{BodyMemory: 16 * memory}}
+			p.memory.left.Store(memory)
+			in, out := io.Pipe()
+			b := p.bodyOf(nil, httptest.NewRequest("POST", "/", in))
+			b.begin(func(error) {})
+			_, _ = out.Write([]byte("read"))
+			synctest.Wait()
+			require.Equal(t, 4, b.take(make([]byte, 10)))
+			require.EqualValues(t, memory-partSize, p.memory.left.Load(), "the next part is being read")
+			require.NoError(t, out.Close())
+			synctest.Wait()
+			require.EqualValues(t, memory, p.memory.left.Load(), "given back")
+		})
+	})
 	t.Run("it ends while it is read", func(t *testing.T) {
 		p := &Proxy{config: Config{BodyMemory: 16 * memory}}
 		p.memory.left.Store(memory)

@@ -34,17 +34,16 @@ func adviceOf(resp *http.Response, received moment) Advice {
 		Limit:   Printable(a.Limit.Name),
 		Capped:  a.Capped,
 		Refused: a.Refused,
+
+		Headline: headline(a, received),
 	}
 	if a.Source != ratelimit.SourceNone && (a.Asked > 0 || a.Refused) {
 		out.Reason = reason(a)
 	}
-	if text := headline(a, received); text != "" {
-		out.Headline = text + "."
-	}
 	return out
 }
 
-// headline returns the wait that the server asks for, without a full stop.
+// headline returns the wait that the server asks for, or "".
 func headline(a ratelimit.Advice, received moment) string {
 	wait := ""
 	switch {
@@ -58,11 +57,13 @@ func headline(a ratelimit.Advice, received moment) string {
 		wait = "Nothing remains, and the server names no time"
 	case a.Pace >= time.Millisecond:
 		wait = fmt.Sprintf("Go on. To make the quota last, leave %s between requests", duration(a.Pace))
+	default:
+		return ""
 	}
 	if a.Refused {
-		return "Refused. " + wait
+		wait = "Refused. " + wait
 	}
-	return wait
+	return wait + "."
 }
 
 func reason(a ratelimit.Advice) string {

@@ -96,7 +96,7 @@ func TestWriteJSONFails(t *testing.T) {
 	require.NoError(t, err)
 	reader, writer := io.Pipe()
 	reader.Close()
-	require.ErrorIs(t, r.WriteJSON(writer), io.ErrClosedPipe)
+	require.ErrorIs(t, WriteJSON(writer, r), io.ErrClosedPipe)
 }
 
 // The advice is a sentence with its reason, below a heading.

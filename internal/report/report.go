@@ -5,7 +5,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -200,6 +199,3 @@ func secondsOf(s ratelimit.Seconds) *int64 {
 	}
 	return &n
 }
-
-// WriteJSON writes the report as indented JSON.
-func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
