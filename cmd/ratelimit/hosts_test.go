@@ -78,8 +78,8 @@ func TestHostsStatus(t *testing.T) {
 	}{
 		"no limits":   {"HTTP/1.1 200 OK\n\nHTTP/1.1 429 x\nRetry-After: 5\n", nil, 1, "HOST       REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n(unknown)  2         1        -       5s            -\n", ""},
 		"empty":       {"", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: standard input is empty: did curl fail? -s hides its errors, -sS shows them\n"},
-		"no response": {"hello\n", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, or the output of curl -i\n"},
-		"no entries":  {`{"log":{"entries":[]}}`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, or the output of curl -i\n"},
+		"no response": {"hello\n", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries\n"},
+		"no entries":  {`{"log":{"entries":[]}}`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries\n"},
 		"no answer":   {`{"log":{"entries":[{"request":{"url":"http://a/"},"response":{"status":0,"headers":[]}}]}}`, nil, 1, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\na     1         0        -       -             -\n", ""},
 		"cut off":     {`{"log":{"entries":[{"request":{"url":"http://a/"},"response":{"headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}},{"req`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST      LONGEST WAIT  FORM\na     1         0        \"a\" 1 left  -             current form (draft-08 to draft-11)\n", "ratelimit inspect: <stdin>: the text begins like a HAR file but is not one: it ends too early\n"},
 		"with -lint":  {"", []string{"-lint"}, 2, "", "ratelimit inspect: -lint and -by-host exclude each other: leave one out\nFor help: ratelimit inspect -h\n"},

@@ -19,7 +19,7 @@ const maxHeader = 1 << 20 // bytes of names and values
 
 var (
 	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
-	errNoResponse    = errors.New("the text contains no response: give its header lines, or the output of curl -i")
+	errNoResponse    = errors.New("the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries")
 
 	errUTF16 = errors.New("the text is UTF-16, as Windows PowerShell writes it: save it as UTF-8")
 
