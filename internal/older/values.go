@@ -336,11 +336,21 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	end := strings.IndexAny(part, "=:")
-	if key = text.Trim(part[:max(end, 0)]); key == "" {
+	key, value, ok = cutEither(part, '=', ':')
+	if key = text.Trim(key); !ok || key == "" {
 		return "", part, false
 	}
-	return key, text.Trim(part[end+1:]), true
+	return key, text.Trim(value), true
+}
+
+// cutEither cuts a text at the first of two separators.
+func cutEither(s string, a, b byte) (head, tail string, ok bool) {
+	for i := range len(s) {
+		if s[i] == a || s[i] == b {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
 }
 
 // readRecord reads a record. Its keys are words of field names, or the letters q, r, t and w.
@@ -350,10 +360,7 @@ func cutKey(part string) (key, value string, ok bool) {
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
-		part, rest := line, ""
-		if end := strings.IndexAny(line, ",;"); end >= 0 {
-			part, rest = line[:end], line[end+1:]
-		}
+		part, rest, _ := cutEither(line, ',', ';')
 		part, line = text.Trim(part), rest
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true
