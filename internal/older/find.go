@@ -151,8 +151,9 @@ func newName(key string) name {
 	return n
 }
 
-// known adds the hint in the policy's name, and the place.
+// known adds what follows from the key, the role and the policy.
 func (n name) known() name {
+	n.dictionary = strings.EqualFold(n.Key, limitKey)
 	n.hint = hintOf(n.Policy, n.digits)
 	n.place = int(n.order)<<8 | int(n.Role)<<1
 	if n.weak {

@@ -134,7 +134,7 @@ const (
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
 	lines, first := f.several(), true
 	switch {
-	case f.isDictionary():
+	case f.dictionary:
 		lines = []string{strings.Join(lines, ",")}
 	case f.Role == Policies: // law: TestManyLines
 		lines = f.Lines
@@ -153,7 +153,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 			}
 		}
 		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
-			if r.Form = f.Form; r.Form == draftForm && f.isDictionary() {
+			if r.Form = f.Form; r.Form == draftForm && f.dictionary {
 				r.Form = draft07
 			}
 		}
@@ -179,15 +179,10 @@ func (ts *tallies) cause(f *Field, facts []Fact) Cause {
 	switch {
 	case ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers:
 		return TooMany
-	case f.isDictionary() && len(facts) == 0:
+	case f.dictionary && len(facts) == 0:
 		return Missing
 	}
 	return Syntax
-}
-
-// isDictionary reports whether a field is RateLimit, which is not in its current form.
-func (f *Field) isDictionary() bool {
-	return len(f.Key) == len(limitKey) && strings.EqualFold(f.Key, limitKey) // nearly all keys are longer
 }
 
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
@@ -200,7 +195,7 @@ func (f *Field) isCurrent() bool {
 	switch {
 	case line == "":
 		return false
-	case f.isDictionary():
+	case f.dictionary:
 		key, _, _ := strings.Cut(line, "=")
 		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
 	case strings.EqualFold(f.Key, policyKey):

@@ -80,7 +80,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	n := f.name
 	ok := true
 	switch {
-	case f.isDictionary():
+	case n.dictionary:
 		facts, ok = n.readDictionary(facts, line)
 	case n.Format == bans:
 		facts, ok = readBans(line)

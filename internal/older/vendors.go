@@ -174,7 +174,7 @@ func (t *Table) find(key string) *name {
 		return found
 	}
 	n := *found
-	n.Policy = below(n.Policy, strings.ToLower(policy))
+	n.Key, n.Policy = key, below(n.Policy, strings.ToLower(policy))
 	n = n.known()
 	return &n
 }

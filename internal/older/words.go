@@ -50,18 +50,19 @@ const (
 // A name is the meaning of the key of a field.
 type name struct {
 	Row
-	kind      nameKind
-	order     order
-	weak      bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
-	place     int    // the rank among the fields of a response, by order, role and weakness
-	digits    bool   // the policy begins with the seconds of its window
-	hint      hint   // by the policy
-	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
-	Form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
-	counted   bool   // without an anchor: the policy contains a word that rate limits count
-	total     bool   // without an anchor: the quota may be that of one request
-	words     *name  // the meaning of the words, for a row that counts only next to another field of its vendor
-	hasAnchor bool   // it contains the word RateLimit
+	kind       nameKind
+	order      order
+	weak       bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
+	place      int    // the rank among the fields of a response, by order, role and weakness
+	digits     bool   // the policy begins with the seconds of its window
+	hint       hint   // by the policy
+	family     string // the vendor's; "" for the drafts, X- and a caller's dialect
+	Form       string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	counted    bool   // without an anchor: the policy contains a word that rate limits count
+	total      bool   // without an anchor: the quota may be that of one request
+	words      *name  // the meaning of the words, for a row that counts only next to another field of its vendor
+	hasAnchor  bool   // it contains the word RateLimit
+	dictionary bool   // the key is RateLimit, so the value is a Dictionary unless it is in the current form
 }
 
 const maxWords = 16 // that are read of a key; the last one contains the rest
