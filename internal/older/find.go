@@ -153,7 +153,7 @@ func newName(key string) name {
 
 // known adds what follows from the key, the role and the policy.
 func (n name) known() name {
-	n.dictionary = strings.EqualFold(n.Key, limitKey)
+	n.dictionary = strings.EqualFold(n.Key, "RateLimit")
 	n.hint = hintOf(n.Policy, n.digits)
 	n.place = int(n.order)<<8 | int(n.Role)<<1
 	if n.weak {

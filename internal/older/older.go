@@ -85,12 +85,6 @@ type Room struct {
 	limits   [3]Limit
 }
 
-// The keys of the field of draft-07 and of the field of Integer policies.
-const (
-	limitKey  = "Ratelimit"
-	policyKey = "Ratelimit-Policy"
-)
-
 // Read reads the fields that Find found in a header. It reorders them.
 func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 	sortFields(fields)
@@ -198,7 +192,7 @@ func (f *Field) isCurrent() bool {
 	case f.dictionary:
 		key, _, _ := strings.Cut(line, "=")
 		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
-	case strings.EqualFold(f.Key, policyKey):
+	case strings.EqualFold(f.Key, "RateLimit-Policy"):
 		return !text.Is(line[0], text.Digit)
 	}
 	return line[0] == '"'

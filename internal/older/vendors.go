@@ -17,8 +17,7 @@ import (
 // field contains. If a vendor has a plus sign, any server may use the name of the field.
 // The row then counts only next to another field of the vendor. A window is in seconds. A bar
 // separates the windows of parallel lists, which also name the policies. testdata/vendors has
-// a case for each row. X-Discogs-RateLimit has a row because RestrictHeader changes no number
-// without a role.
+// a case for each row. Only RestrictHeader needs the row of X-Discogs-RateLimit.
 //
 //go:embed vendors.txt
 var vendorTableText string
