@@ -252,7 +252,7 @@ func (t *tally) unitsTold() int64 {
 		return 1
 	case window != 0 && t.reset.number.N >= 1000 && t.reset.as(1000).fits(window): // no server counts milliseconds and then sends less than a second
 		return 1000
-	case t.reset.drafts, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
+	case t.reset.drafts, window != 0, t.reset.number.Frac > 0: // longer than the window in either unit; no milliseconds have a fraction
 		return 1
 	}
 	return 0
