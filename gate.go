@@ -47,10 +47,10 @@ type Cost struct {
 //   - If answers take longer than the window of a limit of requests, their numbers are out of date
 //     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
-//     makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. The next such wait
-//     begins with half of the one that was enough. If a request is refused although no other is
-//     under way, requests are spaced from then on. They are further apart after each refusal, and a
-//     little closer after each served request.
+//     makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. Later such waits
+//     begin with half of the one that was enough, and do not skip it. If a request is refused
+//     although no other is under way, requests are spaced from then on. They are further apart
+//     after each refusal, and a little closer after each served request.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be under
 //     way. For a new key, this number becomes at most what was served. Answers raise it again,
 //     slowly near the number that was refused; if that is refused again, it becomes one less.

@@ -34,12 +34,16 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 }
 
 // next returns the upper bound of the next wait. The first is half of the wait that was enough the
-// last time, and each further one is half as long again. If requests are spaced, the interval
-// replaces leastBackoff. If few requests were served before the latest refusals, bounds grow by a
-// tenth up to twice the interval, because some limiters refuse most requests at any rate.
+// last time. Each further one is half as long again, but does not skip the one that was enough. If
+// requests are spaced, the interval replaces leastBackoff. If few requests were served before the
+// latest refusals, bounds grow by a tenth up to twice the interval, because some limiters refuse
+// most requests at any rate.
 func (b *backoff) next(x *rate) time.Duration {
 	interval := x.interval()
 	d := b.latest + b.latest/2
+	if b.latest < b.enough {
+		d = min(d, b.enough)
+	}
 	switch {
 	case x.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)

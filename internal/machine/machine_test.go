@@ -17,6 +17,9 @@ func TestBackoff(t *testing.T) {
 	b.recovered()
 	require.Equal(t, 750*time.Millisecond, b.enough, "also after a second answer")
 	require.Equal(t, 375*time.Millisecond, b.next(&rate{}))
+	require.Equal(t, 562500*time.Microsecond, b.next(&rate{}))
+	require.Equal(t, 750*time.Millisecond, b.next(&rate{}), "the wait that was enough is not skipped")
+	require.Equal(t, 1125*time.Millisecond, b.next(&rate{}))
 	b = backoff{}
 	want := firstBackoff
 	for range 100 {
