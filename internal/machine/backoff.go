@@ -17,7 +17,7 @@ const (
 // A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
 type backoff struct {
 	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
-	enough  time.Duration // the average wait with the bound after which a request was served
+	enough  time.Duration // the wait after which a request was served: an eighth less than its bound
 	longest time.Duration // the latest wait that was cut; 0 if a request was served since
 }
 
@@ -71,7 +71,7 @@ func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 // recovered ends the backoff, after an answer that is no refusal.
 func (b *backoff) recovered() {
 	if b.latest > 0 {
-		b.enough, b.latest = b.latest/4*3, 0
+		b.enough, b.latest = b.latest/8*7, 0
 	}
 	b.longest = 0
 }

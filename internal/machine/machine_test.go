@@ -10,16 +10,16 @@ import (
 )
 
 // The bounds of waits that the server did not ask for grow by half, to 32 s at most. The
-// next time the first is half of the average wait that was enough.
+// next time the first is half of the wait that was enough.
 func TestBackoff(t *testing.T) {
 	b := backoff{latest: time.Second}
 	b.recovered()
 	b.recovered()
-	require.Equal(t, 750*time.Millisecond, b.enough, "also after a second answer")
-	require.Equal(t, 375*time.Millisecond, b.next(&rate{}))
-	require.Equal(t, 562500*time.Microsecond, b.next(&rate{}))
-	require.Equal(t, 750*time.Millisecond, b.next(&rate{}), "the wait that was enough is not skipped")
-	require.Equal(t, 1125*time.Millisecond, b.next(&rate{}))
+	require.Equal(t, 875*time.Millisecond, b.enough, "also after a second answer")
+	require.Equal(t, 437500*time.Microsecond, b.next(&rate{}))
+	require.Equal(t, 656250*time.Microsecond, b.next(&rate{}))
+	require.Equal(t, 875*time.Millisecond, b.next(&rate{}), "the wait that was enough is not skipped")
+	require.Equal(t, 1312500*time.Microsecond, b.next(&rate{}))
 	b = backoff{}
 	want := firstBackoff
 	for range 100 {
