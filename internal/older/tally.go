@@ -61,7 +61,7 @@ type tallies struct {
 	full   bool // a tally did not fit
 }
 
-const manyTallies = 16 // from this number on, a map finds them
+const manyTallies = 16 // a map finds the tallies from this number on
 
 // at returns the index of a tally, which it begins if there is none, or -1 if there is no room.
 func (ts *tallies) at(id tallyID, n *name) int {

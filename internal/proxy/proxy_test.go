@@ -980,14 +980,18 @@ func TestReadAhead(t *testing.T) {
 			})
 		})
 	}
+	reading := func() (*Proxy, *io.PipeWriter, *requestBody) {
+		p := &Proxy{config: Config{BodyMemory: 16 * memory}}
+		p.memory.left.Store(memory)
+		in, out := io.Pipe()
+		b := p.bodyOf(nil, httptest.NewRequest("POST", "/", in))
+		b.begin(func(error) {})
+		_, _ = out.Write([]byte("read"))
+		return p, out, b
+	}
 	t.Run("it is sent while it is read", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &Proxy{config: Config{BodyMemory: 16 * memory}}
-			p.memory.left.Store(memory)
-			in, out := io.Pipe()
-			b := p.bodyOf(nil, httptest.NewRequest("POST", "/", in))
-			b.begin(func(error) {})
-			_, _ = out.Write([]byte("read"))
+			p, out, b := reading()
 			synctest.Wait()
 			require.Equal(t, 4, b.take(make([]byte, 10)))
 			require.EqualValues(t, memory-partSize, p.memory.left.Load(), "the next part is being read")
@@ -997,12 +1001,7 @@ func TestReadAhead(t *testing.T) {
 		})
 	})
 	t.Run("it ends while it is read", func(t *testing.T) {
-		p := &Proxy{config: Config{BodyMemory: 16 * memory}}
-		p.memory.left.Store(memory)
-		in, out := io.Pipe()
-		b := p.bodyOf(nil, httptest.NewRequest("POST", "/", in))
-		b.begin(func(error) {})
-		_, _ = out.Write([]byte("read"))
+		p, out, b := reading()
 		go b.finish(http.NewResponseController(httptest.NewRecorder()))
 		until(t, "it ends", b.gone.Load)
 		_, _ = out.Write([]byte("late"))
