@@ -193,6 +193,15 @@ var answers = []struct {
 		w.(http.Flusher).Flush()
 		w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
 	}},
+	{name: "trailers with the names of fields of limits", body: "hello", trailer: http.Header{"X-Sum": {"1"}}, serve: func(_ *testing.T, w http.ResponseWriter) {
+		w.Header()["Trailer"] = []string{"ratelimit,X-Sum", "RateLimit-Policy"}
+		_, _ = io.WriteString(w, "hello")
+		w.Header().Set("X-Sum", "1")
+	}},
+	{name: "a trailer with the name of a field of limits", body: "hello", serve: func(_ *testing.T, w http.ResponseWriter) {
+		w.Header().Set("Trailer", "RateLimit")
+		_, _ = io.WriteString(w, "hello")
+	}},
 	{name: "a recovered panic", status: 500, body: "sorry\n", serve: func(*testing.T, http.ResponseWriter) { panic("a mistake") }},
 	{name: "a recovered panic behind a header", status: 202, body: "sorry\n", serve: func(_ *testing.T, w http.ResponseWriter) {
 		w.WriteHeader(202)
@@ -363,6 +372,24 @@ func TestAnnounceInformational(t *testing.T) {
 				})
 			}
 		}
+	})
+}
+
+// net/http would repeat the fields of the header in the trailers, next to those of upstream.
+func TestAnnounceTrailers(t *testing.T) {
+	overBoth(t, func(t *testing.T, version int) {
+		p := newPair(t)
+		upstream := start(t, version, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "RateLimit, X-RateLimit-Remaining, X-Sum")
+			_, _ = io.WriteString(w, "hello")
+			w.Header().Set("RateLimit", `"late";r=1`)
+			w.Header().Set("X-RateLimit-Remaining", "1")
+			w.Header().Set("X-Sum", "1")
+		}))
+		resp := sendTo(t, start(t, version, p.outer.Handler(p.inner.Handler(reverseProxy(t, upstream)))), version, "GET")
+		require.Equal(t, "hello", bodyOf(t, resp))
+		requireSays(t, bothSay, resp.Header)
+		require.Equal(t, http.Header{"X-Ratelimit-Remaining": {"1"}, "X-Sum": {"1"}}, resp.Trailer)
 	})
 }
 

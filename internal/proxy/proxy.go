@@ -180,6 +180,9 @@ func (a *answer) WriteHeader(status int) {
 		h["Content-Type"] = nil
 	}
 	a.ResponseWriter.WriteHeader(status)
+	for name := range strings.SplitSeq(h.Get("Trailer"), ", ") {
+		delete(h, name) // net/http would repeat it in the trailers
+	}
 }
 
 // Unwrap is for [http.ResponseController].

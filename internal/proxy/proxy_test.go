@@ -184,10 +184,12 @@ func TestProxyForwards(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		got = seen{r.Method, r.RequestURI, r.Host, string(body), r.Header}
 		w.Header()["X-Two"] = []string{"a", "b"}
-		w.Header().Set("Trailer", "X-Sum")
+		w.Header().Set("Trailer", "X-Sum, RateLimit")
+		w.Header().Set("RateLimit", `"early";r=2`)
 		w.WriteHeader(http.StatusTeapot)
 		io.WriteString(w, "short and stout")
 		w.Header().Set("X-Sum", "15")
+		w.Header().Set("RateLimit", `"late";r=1`)
 	})
 	host := strings.TrimPrefix(upstream, "http://")
 	for _, tc := range []struct {
@@ -221,7 +223,8 @@ func TestProxyForwards(t *testing.T) {
 			require.Equal(t, http.StatusTeapot, resp.StatusCode)
 			require.Equal(t, "short and stout", body)
 			require.Equal(t, []string{"a", "b"}, resp.Header["X-Two"])
-			require.Equal(t, "15", resp.Trailer.Get("X-Sum"))
+			require.Equal(t, []string{`"early";r=2`}, resp.Header.Values("RateLimit"))
+			require.Equal(t, http.Header{"X-Sum": {"15"}, "Ratelimit": {`"late";r=1`}}, resp.Trailer)
 		})
 	}
 }
