@@ -488,6 +488,21 @@ func TestAnnounceTimeouts(t *testing.T) {
 	}
 }
 
+// A flush announces, even if the writer in front cannot be flushed, as that of http.TimeoutHandler.
+func TestAnnounceFailedFlush(t *testing.T) {
+	overBoth(t, func(t *testing.T, version int) {
+		p := newPair(t)
+		next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			require.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+			requireSays(t, bothSay, w.Header())
+			w.WriteHeader(202)
+		})
+		resp := sendTo(t, start(t, version, http.TimeoutHandler(p.outer.Handler(p.inner.Handler(next)), time.Minute, "")), version, "GET")
+		require.Equal(t, 202, resp.StatusCode)
+		requireSays(t, bothSay, resp.Header)
+	})
+}
+
 // buffering holds back the response of a handler until it is complete.
 func buffering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

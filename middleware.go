@@ -48,8 +48,9 @@ type Middleware struct {
 // request is done, the answer is 503, so that clients cannot avoid the limit by hanging up.
 //
 // The ResponseWriter of next is a Flusher and a Hijacker if that of the server is. Until the
-// header is sent, it contains no limits: see [DecisionOf]. An [http.MaxBytesReader] in next
-// does not make the server send Connection: close.
+// header is sent, it contains no limits: see [DecisionOf]. A flush counts as sending it, even if
+// it fails, as behind [http.TimeoutHandler]. An [http.MaxBytesReader] in next does not make the
+// server send Connection: close.
 //
 // Handler panics if Take or next is nil, or if one of the Dialects is nil or writes
 // RateLimit, as [Draft07] does. Later changes to m have no effect.
