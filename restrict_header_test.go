@@ -268,11 +268,16 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	}
 	require.Error(t, RestrictHeader(nil, 0, Fields{}, LegacyOptions{}))
 
+	// A malformed field stays if there is nothing to write: removing it would be more permissive (draft-11 Section 7.2).
+	got, err := lawRestrictHeader(t, wire(`RateLimit: "a";r=ten`), fieldsOf(t, `"g";q=5;w=60`, ``), LegacyOptions{Now: passed})
+	require.EqualError(t, err, "ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: wrong type, it must be an Integer from 0")
+	require.Equal(t, wire("RateLimit-Policy: \"g\";q=5;w=60\nRateLimit: \"a\";r=ten"), got)
+
 	h := wire(`RateLimit: "a";r=1`)
 	for i := range older.MaxFields - 1 {
 		h.Set(fmt.Sprintf("X-RateLimit-Remaining-%d", i), "1")
 	}
-	_, err := lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
+	_, err = lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
 	require.NoError(t, err)
 	h.Set("X-RateLimit-Remaining", "1")
 	_, err = lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
@@ -283,12 +288,12 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		strings.Repeat(`"b";r=9, `, maxMembers-1) + `"a";r=9;t=9`)
 	own := fieldsOf(t, `"a";q=5;w=1`, `"a";r=1;t=1`)
 	require.ErrorIs(t, RestrictHeader(h, 200, own, LegacyOptions{Now: passed}), ErrConflict)
-	got, err := Parse(h)
+	joined, err := Parse(h)
 	require.NoError(t, err)
-	require.Len(t, got.Policies, maxMembers)
-	require.Len(t, got.Limits, maxMembers)
-	require.Equal(t, own.Policies[0], got.Policies[maxMembers-1])
-	require.Equal(t, own.Limits[0], got.Limits[maxMembers-1])
+	require.Len(t, joined.Policies, maxMembers)
+	require.Len(t, joined.Limits, maxMembers)
+	require.Equal(t, own.Policies[0], joined.Policies[maxMembers-1])
+	require.Equal(t, own.Limits[0], joined.Limits[maxMembers-1])
 }
 
 // If the caller knows that a reset is in milliseconds, a reset that has passed is raised in
