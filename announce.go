@@ -112,17 +112,15 @@ func (s *handling) announce(status int) {
 	if err := joinErrors(outside, j.join()); err != nil {
 		s.by.fault(s.request, err)
 	}
-	keepOutOfTrailers(j.h)
+	if len(j.h["Trailer"]) > 0 {
+		keepOutOfTrailers(j.h)
+	}
 }
 
 // keepOutOfTrailers removes the fields of limits in a header from Trailer. net/http would repeat
 // them in the trailers, where they must not be (draft-11 Sections 3.1 and 4.1).
 func keepOutOfTrailers(h http.Header) {
-	lines := h["Trailer"]
-	if len(lines) == 0 {
-		return
-	}
-	names := strings.Split(strings.Join(lines, ","), ",")
+	names := strings.Split(strings.Join(h["Trailer"], ","), ",")
 	names = slices.DeleteFunc(names, func(name string) bool {
 		key := http.CanonicalHeaderKey(text.Trim(name))
 		return len(h[key]) > 0 && older.Knows(key)

@@ -62,11 +62,8 @@ func (m *mapping) reference(text string) (string, int) {
 
 // hostOf returns a host with its port, without the default port.
 func hostOf(scheme, host string) string {
-	host = strings.ToLower(host)
-	if scheme == "https" {
-		return strings.TrimSuffix(host, ":443")
-	}
-	return strings.TrimSuffix(host, ":80")
+	port := map[string]string{"http": ":80", "https": ":443"}[scheme]
+	return strings.TrimSuffix(strings.ToLower(host), port)
 }
 
 // target matches a target of a Link field, or a quoted parameter, in which there is no target

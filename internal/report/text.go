@@ -77,14 +77,8 @@ func (l Limit) Filled(parts int64) (int64, bool) {
 	if l.Remaining == nil || l.Quota == nil {
 		return 0, false
 	}
-	remaining, quota := *l.Remaining, *l.Quota
-	switch {
-	case remaining >= quota && remaining > 0:
-		return parts, true
-	case quota > 0:
-		return remaining * parts / quota, true // no overflow up to ratelimit.MaxInteger
-	}
-	return 0, true
+	quota := max(*l.Quota, 1)
+	return min(*l.Remaining, quota) * parts / quota, true // no overflow up to ratelimit.MaxInteger
 }
 
 // Exhausted reports whether nothing remains.
