@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 
 	"github.com/httpfields/ratelimit"
@@ -64,7 +65,7 @@ func fuzzProgram(ctx context.Context, o fuzz.Options, command []string, stdout, 
 	defer end()
 	p, err := fuzz.Start(started, stderr, command[0], command[1:]...)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: give a program that can be started", err)
 	}
 	r, err := fuzz.Run(ctx, o, p.Ask)
 	status := exitFine

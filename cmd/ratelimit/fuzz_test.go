@@ -86,11 +86,12 @@ func TestFuzzFails(t *testing.T) {
 	require.Contains(t, stdout, ": 299 cases (")
 	require.Contains(t, stderr, "(exit status 4): it must answer until its input ends; the case was {\"id\":300,")
 	for want, args := range map[string][]string{
-		"ratelimit fuzz: the program is missing: give it after --\nFor help: ratelimit fuzz -h\n":                       {"fuzz"},
-		"ratelimit fuzz: -field is unknown: give policy or limit\nFor help: ratelimit fuzz -h\n":                        {"fuzz", "-field", "both", "x"},
-		"ratelimit fuzz: -n is not a number of cases: give one above 0, or 0 with -time\nFor help: ratelimit fuzz -h\n": {"fuzz", "-n", "0", "x"},
-		"ratelimit fuzz: -print starts no program: leave the program out\nFor help: ratelimit fuzz -h\n":                {"fuzz", "-print", "x"},
-		"ratelimit fuzz: exec: \"no-such-program\": ":                                                                   {"fuzz", "no-such-program"},
+		"ratelimit fuzz: the program is missing: give it after --\nFor help: ratelimit fuzz -h\n":                             {"fuzz"},
+		"ratelimit fuzz: -field is unknown: give policy or limit\nFor help: ratelimit fuzz -h\n":                              {"fuzz", "-field", "both", "x"},
+		"ratelimit fuzz: -n is not a number of cases: give one above 0, or 0 with -time\nFor help: ratelimit fuzz -h\n":       {"fuzz", "-n", "0", "x"},
+		"ratelimit fuzz: -print starts no program: leave the program out\nFor help: ratelimit fuzz -h\n":                      {"fuzz", "-print", "x"},
+		"ratelimit fuzz: exec: \"no-such-program\": executable file not found in $PATH: give a program that can be started\n": {"fuzz", "no-such-program"},
+		"ratelimit fuzz: fork/exec /no/program: no such file or directory: give a program that can be started\n":              {"fuzz", "/no/program"},
 	} {
 		status, _, stderr := running("", args...)
 		require.Equal(t, exitFailed, status)

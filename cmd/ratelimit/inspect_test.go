@@ -629,6 +629,43 @@ func TestAddressRedirect(t *testing.T) {
 	}
 	_, _, stderr := running("", "inspect", "-H", "Authorization: Bearer x", address)
 	require.Empty(t, stderr)
+
+	const advice = "This response is a redirect: inspect the address in its Location.\n"
+	status, stdout, _ := inspecting("HTTP/1.1 301 Moved Permanently\nLocation: http://a.example/?key=s3cret\n\n")
+	require.Equal(t, 1, status)
+	require.Equal(t, "<stdin>: 301 Moved Permanently\nno rate limits found\n"+advice, stdout)
+	_, stdout, _ = inspecting("HTTP/1.1 301 Moved Permanently\nLocation: /\nRateLimit: \"a\";r=1\n\n")
+	require.NotContains(t, stdout, advice)
+	_, stdout, _ = inspecting("HTTP/1.1 304 Not Modified\n\n")
+	require.NotContains(t, stdout, advice)
+}
+
+// The error about a malformed response contains nothing of it.
+func TestMalformedResponse(t *testing.T) {
+	for response, want := range map[string]string{
+		"HTTP/1.1 200 OK\r\nX: hun\x7fter2\r\n\r\n":             "malformed MIME header",
+		"HTTP/1.1 200 OK\r\nX hunter2\r\n\r\n":                  "malformed MIME header",
+		"HTTP/1.1 200 OK\r\n X: hunter2\r\n\r\n":                "malformed MIME header",
+		"HTTP/1.1 200 OK\r\nContent-Length: hunter2\r\n\r\n":    "bad Content-Length",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: hunter2\r\n\r\n": "unsupported transfer encoding",
+		"HTTP/1.1 hunter2\r\n\r\n":                              "malformed HTTP status",
+		"hunter2\r\n\r\n":                                       "malformed HTTP response",
+		"HTTP/1.1 200 OK\r\nX: hunter2\r\n":                     "unexpected EOF",
+	} {
+		address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			require.NoError(t, err)
+			_, _ = io.WriteString(conn, response)
+			conn.Close()
+		})
+		for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+			status, stdout, stderr := running("", append(verb, address)...)
+			require.Equal(t, 2, status)
+			require.Empty(t, stdout)
+			want := "ratelimit " + verb[0] + ": " + address + ": net/http: HTTP/1.x transport connection broken: " + want + "\n"
+			require.Equal(t, want, stderr)
+		}
+	}
 }
 
 // The password and the query of an address are never printed, whatever the result.

@@ -28,6 +28,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/httpfields/ratelimit/internal/proxy"
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
@@ -104,7 +105,7 @@ type usageError struct{ error }
 // failed prints why a verb failed, and after a usageError how to get help.
 func failed(stderr io.Writer, verbName string, err error) int {
 	name := strings.TrimSpace("ratelimit " + verbName)
-	fmt.Fprintf(stderr, "%s: %s\n", name, report.Printable(err.Error()))
+	fmt.Fprintf(stderr, "%s: %s\n", name, report.Printable(proxy.ErrorText(err)))
 	if _, ok := err.(usageError); ok {
 		fmt.Fprintf(stderr, "For help: %s -h\n", name)
 	}

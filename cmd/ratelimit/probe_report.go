@@ -247,6 +247,8 @@ func (r *probeReport) row(l line) string {
 		row += fmt.Sprintf("  refused, wait %gs", *l.Asked)
 	case l.Refused:
 		row += "  refused without a wait"
+	case l.Status/100 == 3 && l.Status != http.StatusNotModified && len(l.Limits) == 0:
+		row += "  a redirect, which is not followed"
 	}
 	return strings.TrimRight(row, " ")
 }

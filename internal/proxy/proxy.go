@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -350,13 +351,19 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)
 		return
 	default:
-		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may contain credentials
+		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, ErrorText(err)) // paths and queries may contain credentials
 		http.Error(w, "this proxy got no answer from the server", http.StatusBadGateway)
 		return
 	}
 	p.stats.update(j.key, func(k *keyStats) { k.TooLate++ })
 	refuse(w, r, problem, until)
 }
+
+// repeated matches what net/http repeats of a malformed response.
+var repeated = regexp.MustCompile(`(?s)(connection broken: (?:malformed \w+ \w+|[^"]*[^":\[ ])).*`)
+
+// ErrorText returns the text of an error without the content of a response.
+func ErrorText(err error) string { return repeated.ReplaceAllString(err.Error(), "$1") }
 
 // refuse answers a request that was not sent. If it is unknown when its turn would come, the
 // client may try again after a second.

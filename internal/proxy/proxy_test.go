@@ -708,6 +708,20 @@ func TestProxyServerDown(t *testing.T) {
 	require.NotContains(t, p.log.String(), "secret")
 }
 
+// The log contains nothing of a malformed response.
+func TestProxyMalformedResponse(t *testing.T) {
+	upstream := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, _ := w.(http.Hijacker).Hijack()
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: sec\x7fret\r\n\r\n")
+		conn.Close()
+	})
+	p := startProxy(t, upstream)
+	resp, _ := send(t, "GET", p.url, nil)
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	want := "GET " + strings.TrimPrefix(upstream, "http://") + ": net/http: HTTP/1.x transport connection broken: malformed MIME header\n"
+	require.Equal(t, want, p.log.String())
+}
+
 // The server of -to does not get requests for other servers.
 func TestProxyIsNoForwardProxy(t *testing.T) {
 	var n atomic.Int64

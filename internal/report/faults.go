@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -37,15 +36,12 @@ func (p *response) malformed(e *ratelimit.FieldError) Malformed {
 	return m
 }
 
-// fieldErrors returns the errors that err joins.
+// fieldErrors returns the errors that an error of [ratelimit.ParseAny] joins.
 func fieldErrors(err error) (list []*ratelimit.FieldError) {
-	var e *ratelimit.FieldError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
-			list = append(list, fieldErrors(err)...)
+			list = append(list, err.(*ratelimit.FieldError))
 		}
-	} else if errors.As(err, &e) {
-		list = append(list, e)
 	}
 	return list
 }

@@ -109,6 +109,9 @@ func (r *Report) Notes() []string {
 	if r.Guessed {
 		list = append(list, "The unit of a reset is a guess, which is marked.")
 	}
+	if len(r.Limits) == 0 && r.response.StatusCode/100 == 3 && r.response.Header.Get("Location") != "" {
+		list = append(list, "This response is a redirect: inspect the address in its Location.")
+	}
 	return list
 }
 
