@@ -46,9 +46,9 @@
 // Input may be hostile. Work and memory are linear in its length. A field has at most 1024 members,
 // and a member at most 256 parameters. No error contains field content except a policy's name.
 //
-// [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit. A
-// value under another spelling is neither found nor replaced. [HeaderOf] converts maps with
-// other spellings.
+// [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit. [Parse]
+// does not find a value under another spelling, and [Fields.Set] does not replace it. [HeaderOf]
+// converts maps with other spellings.
 //
 // # Serving
 //
