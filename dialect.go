@@ -32,7 +32,8 @@ const (
 // A DialectField defines a header field.
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". It may contain one *, which
-	// matches the name of the policy. That name is read in lower case.
+	// matches the name of the policy. That name is read in lower case. Do not name a field that
+	// HTTP defines, such as Date: [Dialect.Set] would overwrite it.
 	Name   string
 	Role   Role       // the part of a limit in the field; a field with RoleNone is not read
 	Format TimeFormat // the form of the time in a field with RoleReset or RoleWindow
