@@ -127,7 +127,7 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	resource := cmp.Or(resp.Header.Get("X-Ratelimit-Resource"), resp.Header.Get("X-Ratelimit-Bucket"))
+	resource := cmp.Or(cmp.Or(resp.Header["X-Ratelimit-Resource"]...), cmp.Or(resp.Header["X-Ratelimit-Bucket"]...))
 	open := pass.answered(&a, resource, received, counts)
 	if open != nil || pass.redirected && resp.Body != nil {
 		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
