@@ -206,7 +206,7 @@ func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody 
 		if hasBody && e.machine.OpenBody() {
 			open = e
 		}
-		if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
+		if e.place == nil && p.gate.keys[e.key] == nil { // displaced meanwhile
 			p.gate.remember(e, now)
 		}
 	})

@@ -116,8 +116,7 @@ type entry struct {
 	until   time.Time // when the timer rings; zero if it is not set
 
 	// Of a key:
-	place     *list.Element     // in Gate.used
-	forgotten bool              // another entry has taken its place
+	place     *list.Element     // in Gate.used; nil if the entry has been displaced
 	resources map[string]*entry // by key; nil until an answer has named one
 	// paths has, by first segment, the resources that answers have named. The list is empty
 	// after an answer without a name, and has a scout before the first answer.
@@ -183,6 +182,7 @@ func (g *Gate) displace(now time.Time) bool {
 	if e != nil {
 		g.used.Remove(e.place)
 		delete(g.keys, e.key)
+		e.place = nil
 	}
 	return e != nil
 }
@@ -221,7 +221,6 @@ func (e *entry) lost(now time.Time) machine.Loss {
 func (g *Gate) renew(e *entry) *entry {
 	fresh := &entry{gate: g, key: e.key, machine: g.newMachine(), place: e.place}
 	g.keys[e.key], e.place.Value = fresh, fresh
-	e.forgotten = true
 	for x := range e.all() {
 		fresh.take(x)
 	}
