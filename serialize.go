@@ -13,17 +13,18 @@ import (
 // [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects, or for the
 // 1025th (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
-	return appendList(b, PolicyField, policies)
+	return appendList(b, PolicyField, policies, false)
 }
 
 // AppendLimits appends the value of the field RateLimit (draft-11 Section 4) to b, as
 // [AppendPolicies] does. The order of parameters is r, t, pk, Params.
 func AppendLimits(b []byte, limits ...Limit) ([]byte, error) {
-	return appendList(b, LimitField, limits)
+	return appendList(b, LimitField, limits, false)
 }
 
-// appendList appends the members of a field as a List (RFC 9651 Section 4.1.1).
-func appendList[T Policy | Limit](b []byte, field string, list []T) ([]byte, error) {
+// appendList appends the members of a field as a List (RFC 9651 Section 4.1.1). If partial is set,
+// it leaves out numbers that are Unknown.
+func appendList[T Policy | Limit](b []byte, field string, list []T, partial bool) ([]byte, error) {
 	if len(list) > maxMembers {
 		return b, &FieldError{Field: field, Offset: -1, Item: maxMembers, Err: ErrTooMany}
 	}
@@ -34,7 +35,12 @@ func appendList[T Policy | Limit](b []byte, field string, list []T) ([]byte, err
 		}
 		var param string
 		var err error
-		out, param, err = appendMember(out, &list[i], false)
+		switch m := any(&list[i]).(type) { // through an interface method, out would escape
+		case *Policy:
+			out, param, err = m.append(out, partial)
+		case *Limit:
+			out, param, err = m.append(out, partial)
+		}
 		if err != nil {
 			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
 		}
@@ -42,29 +48,19 @@ func appendList[T Policy | Limit](b []byte, field string, list []T) ([]byte, err
 	return out, nil
 }
 
-// appendMember appends a member to b as an Item (RFC 9651 Section 4.1.3), or returns the key of
-// the parameter that cannot be written, and the cause. If partial is set, it leaves out a number
-// that is Unknown.
-func appendMember[T Policy | Limit](b []byte, m *T, partial bool) (out []byte, param string, err error) {
-	if p, ok := any(m).(*Policy); ok { // through an interface method, b would escape
-		return p.append(b, partial)
-	}
-	return any(m).(*Limit).append(b, partial)
-}
-
 const usualLine = 128 // bytes, room for most fields
 
 // FormatPolicies returns the text that [AppendPolicies] appends, "" on error.
 func FormatPolicies(policies ...Policy) (string, error) {
 	var room [usualLine]byte
-	b, err := appendList(room[:0], PolicyField, policies)
+	b, err := appendList(room[:0], PolicyField, policies, false)
 	return string(b), err
 }
 
 // FormatLimits returns the text that [AppendLimits] appends, "" on error.
 func FormatLimits(limits ...Limit) (string, error) {
 	var room [usualLine]byte
-	b, err := appendList(room[:0], LimitField, limits)
+	b, err := appendList(room[:0], LimitField, limits, false)
 	return string(b), err
 }
 
@@ -101,14 +97,15 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key string, line 
 
 // append appends the values of both fields to b. That of RateLimit begins at n.
 func (f *Fields) append(b []byte) (out []byte, n int, err error) {
-	if b, err = appendList(b, PolicyField, f.Policies); err != nil {
+	if b, err = appendList(b, PolicyField, f.Policies, false); err != nil {
 		return nil, 0, err
 	}
-	out, err = appendList(b, LimitField, f.Limits)
+	out, err = appendList(b, LimitField, f.Limits, false)
 	return out, len(b), err
 }
 
-// append appends p to b, as appendMember does.
+// append appends p to b as an Item (RFC 9651 Section 4.1.3), or returns the key of the parameter
+// that cannot be written, and the cause. partial is as in appendList.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, p.Name)
 	if !ok {
@@ -117,7 +114,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	switch {
 	case sf.IsInteger(p.Quota, 0):
 		b = append(b, ";"+quotaKey+"="...)
-		b = strconv.AppendInt(b, p.Quota, 10)
+		b = strconv.AppendUint(b, uint64(p.Quota), 10)
 	case !partial || p.Quota != Unknown:
 		return nil, quotaKey, ErrRange
 	}
@@ -134,7 +131,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 			return nil, windowKey, ErrRange
 		}
 		b = append(b, ";"+windowKey+"="...)
-		b = strconv.AppendInt(b, p.Window.n, 10)
+		b = strconv.AppendUint(b, uint64(p.Window.n), 10)
 		written++
 	}
 	if p.PartitionKey != nil {
@@ -145,7 +142,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	return p.Params.append(b, policyField, written)
 }
 
-// append appends l to b, as appendMember does.
+// append appends l to b, as [Policy.append] does.
 func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, l.Name)
 	if !ok {
@@ -154,7 +151,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	switch {
 	case sf.IsInteger(l.Remaining, 0):
 		b = append(b, ";"+remainingKey+"="...)
-		b = strconv.AppendInt(b, l.Remaining, 10)
+		b = strconv.AppendUint(b, uint64(l.Remaining), 10)
 	case !partial || l.Remaining != Unknown:
 		return nil, remainingKey, ErrRange
 	}
@@ -164,7 +161,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 			return nil, resetKey, ErrRange
 		}
 		b = append(b, ";"+resetKey+"="...)
-		b = strconv.AppendInt(b, l.Reset.n, 10)
+		b = strconv.AppendUint(b, uint64(l.Reset.n), 10)
 		written++
 	}
 	if l.PartitionKey != nil {
@@ -203,11 +200,8 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 
 // memberText returns a member of a field as text, without numbers that are Unknown.
 func memberText[T Policy | Limit](m *T, field string) (string, error) {
-	b, param, err := appendMember(nil, m, true)
-	if err != nil {
-		return "", &FieldError{Field: field, Offset: -1, Param: param, Err: err}
-	}
-	return string(b), nil
+	b, err := appendList(nil, field, []T{*m}, true)
+	return string(b), err
 }
 
 // memberString returns the String of a member.
