@@ -301,7 +301,7 @@ func (f *Fields) isCurrent() bool {
 func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
 	arrival := readClock(h, received)
 	clock := func() text.Clock { return arrival }
-	wait, asked = readRetryAfter(h, arrival)
+	wait, asked = readRetryAfter(h, arrival.Now)
 	var elsewhere time.Duration
 	if !arrival.Stored {
 		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy, clock) // what cannot be read MUST be ignored (draft-11 Section 7)

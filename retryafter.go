@@ -28,6 +28,24 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	return text.Clock{Date: older.FirstLine(h[dateKey]), Stored: isStored(h), Arrived: arrived}
 }
 
+// A lazyClock is the clock of a response. It is read when it is needed: few headers contain dates.
+type lazyClock struct {
+	header http.Header // nil after the clock has been read
+	clock  text.Clock  // until then it only has Arrived
+}
+
+func (l *lazyClock) read() text.Clock {
+	if l.header != nil {
+		l.clock, l.header = readClock(l.header, l.clock.Arrived), nil
+	}
+	return l.clock
+}
+
+func (l *lazyClock) now() time.Time {
+	l.read()
+	return l.clock.Now()
+}
+
 // isStored reports whether a response comes from a cache. If Age is a list, its first member
 // counts (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
@@ -87,22 +105,22 @@ func (r *retryAfter) wait(now func() time.Time) time.Duration {
 // day off, or if the response comes from a cache. A year of two digits is at most 50 years
 // ahead (RFC 9110 Section 5.6.7). The wait saturates.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
-	c := readClock(h, received)
-	if d, ok := readRetryAfter(h, c); ok {
+	c := lazyClock{h, text.Clock{Arrived: received}}
+	if d, ok := readRetryAfter(h, c.now); ok {
 		return d, true
 	}
-	d = older.Waits(h, func() text.Clock { return c })
+	d = older.Waits(h, c.read)
 	return d, d > 0
 }
 
 // readRetryAfter is ParseRetryAfter for the fields Retry-After-Ms and Retry-After alone.
-func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
+func readRetryAfter(h http.Header, now func() time.Time) (d time.Duration, ok bool) {
 	if d, ok = retryAfterMs(h); ok {
 		return d, true
 	}
 	for _, line := range firstLines(h[retryAfterKey]) {
 		if r, ok := parseRetryAfter(line); ok {
-			return r.wait(c.Now), true
+			return r.wait(now), true
 		}
 	}
 	return 0, false
@@ -155,10 +173,10 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 		return
 	}
 	value := strconv.FormatInt(longer(longest, CeilSeconds(asked)).n, 10)
-	c := readClock(h, received)
+	c := lazyClock{h, text.Clock{Arrived: received}}
 	for _, line := range h[retryAfterKey] {
-		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now) >= wait {
-			wait, value = r.wait(c.Now), line
+		if r, ok := parseRetryAfter(line); ok && r.wait(c.now) >= wait {
+			wait, value = r.wait(c.now), line
 		}
 	}
 	h[retryAfterKey] = []string{value}
