@@ -123,11 +123,6 @@ func (ts *tallies) dropComments() {
 	}
 }
 
-// same reports whether two listed policies are equal.
-func (p *Policy) same(q Policy) bool {
-	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name // descriptors of Envoy have names
-}
-
 // listedWith returns the index of the first listed policy with the quota of a tally, and with
 // its window if both have one. It returns -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
