@@ -134,6 +134,9 @@ func nameIn(tables []*Table, key string) *name {
 			return n
 		}
 	}
+	if len(key) < len("QpsMax") && (len(key) < 2 || key[1] != '-') { // nearly all short keys: Date; only X-Rl and X-Ttl are limits
+		return &unrelated
+	}
 	return nameOf(key)
 }
 

@@ -1,7 +1,9 @@
 package older
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,26 @@ func TestKnows(t *testing.T) {
 		"Server":                false,
 	} {
 		require.Equal(t, want, Knows(key), key)
+	}
+}
+
+// A key that is shorter than QpsMax, and has no dash after its first letter, has no limit.
+func TestShortKeys(t *testing.T) {
+	require.Equal(t, looseKind, nameIn(nil, "QpsMax").kind)
+	tokenOf("")
+	words := append(slices.Collect(maps.Keys(dictionary.words)), "", "a", "x", "ab", "1")
+	for _, first := range words {
+		for _, second := range words {
+			for _, separator := range []string{"", "-", "_"} {
+				key := first + separator + second
+				if len(key) < len("QpsMax") && (len(key) < 2 || key[1] != '-') {
+					require.LessOrEqual(t, newName(key).kind, noKind, key)
+				}
+			}
+		}
+	}
+	for _, row := range vendorRows() {
+		require.NotEqual(t, otherKind, nameIn(nil, row.Key).kind, row.Key)
 	}
 }
 

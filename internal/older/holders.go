@@ -54,7 +54,7 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 		}
 		m, _ := parseMoment(line, f.Format, c)
 		if t.reset.kind == laterMoment {
-			m = m.as(t.reset.units) // settle has found the unit
+			m.settle(t.reset.units) // settle has found the unit
 		}
 		if m.kind != noMoment && (!found || m.until.Ceil() > h.Number) {
 			h.Number, h.reset, found = m.until.Ceil(), m, true

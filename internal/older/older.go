@@ -192,10 +192,8 @@ func (f *Field) isCurrent() bool {
 	case f.dictionary:
 		key, _, _ := strings.Cut(line, "=")
 		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
-	case strings.EqualFold(f.Key, "RateLimit-Policy"):
-		return !text.Is(line[0], text.Digit)
 	}
-	return line[0] == '"'
+	return line[0] == '"' || !text.Is(line[0], text.Digit) && strings.EqualFold(f.Key, "RateLimit-Policy")
 }
 
 // FirstLine returns the first line that is not blank, or "".

@@ -95,7 +95,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		switch {
 		case t.policy == "" || !t.numbers() || !u.agrees(t):
 		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both; a reset alone has no number to compare
-		case t.window != 0 && !u.reset.as(units).fits(t.window):
+		case t.window != 0 && !u.reset.fits(t.window, units):
 		case best < 0:
 			best = i
 		case counted:
@@ -121,11 +121,6 @@ func (ts *tallies) dropComments() {
 			*t = noTally
 		}
 	}
-}
-
-// same reports whether two listed policies are equal.
-func (p *Policy) same(q Policy) bool {
-	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name // descriptors of Envoy have names
 }
 
 // listedWith returns the index of the first listed policy with the quota of a tally, and with
@@ -217,13 +212,10 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 func (ts *tallies) settleResets(option Format) (guessed bool) {
 	for i := range ts.list {
 		t := &ts.list[i]
-		t.reset = t.reset.as(t.unitsTold())
+		t.reset.settle(t.unitsTold())
 	}
 	for i := range ts.list {
 		t := &ts.list[i]
-		if t.reset.kind != bareMoment {
-			continue
-		}
 		units, told := int64(1), option != Guess
 		if option == Milli {
 			units = 1000
@@ -233,8 +225,8 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 				units, told = u.reset.units, true
 			}
 		}
-		guessed = guessed || !told && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
-		t.reset = t.reset.as(units)
+		guessed = guessed || !told && t.reset.in(1).Ceil() != t.reset.in(1000).Ceil()
+		t.reset.settle(units)
 	}
 	return guessed
 }
@@ -248,11 +240,11 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && t.reset.as(1).fits(window): // law: TestRestrictHeaderMillis
+	case window != 0 && t.reset.fits(window, 1): // law: TestRestrictHeaderMillis
 		return 1
-	case window != 0 && t.reset.number.N >= 1000 && t.reset.as(1000).fits(window): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.until.Sec >= 1000 && t.reset.fits(window, 1000): // no server counts milliseconds and then sends less than a second
 		return 1000
-	case t.reset.drafts, window != 0, t.reset.number.Frac > 0: // longer than the window in either unit; no milliseconds have a fraction
+	case t.reset.drafts, window != 0, t.reset.fraction: // longer than the window in either unit; no milliseconds have a fraction
 		return 1
 	}
 	return 0

@@ -115,7 +115,8 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 				break
 			}
 			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Params: fact.params}
-			if !slices.ContainsFunc(ts.listed, p.same) {
+			same := func(q Policy) bool { return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name }
+			if !slices.ContainsFunc(ts.listed, same) { // descriptors of Envoy have names
 				*grow(&ts.listed) = p
 			}
 			taken++

@@ -42,12 +42,12 @@ const (
 
 // A moment is the time in a value.
 type moment struct {
-	kind   momentKind
-	form   Format      // another time can be written in this form
-	units  int64       // how many units make a second; 0 for a text, or if unknown
-	number text.Number // 0 for a text
-	until  text.Span   // from now; a bare number is in seconds
-	drafts bool        // a bare number in a field of the drafts, which defines seconds
+	kind     momentKind
+	form     Format    // another time can be written in this form
+	fraction bool      // a bare number has a fraction
+	drafts   bool      // a bare number in a field of the drafts, which defines seconds
+	units    int64     // how many units make a second; 0 for a text, or if unknown
+	until    text.Span // from now; a bare number is in seconds
 }
 
 // parseMoment reads a time: a text by its shape, and a number by its size and format. Points
@@ -87,29 +87,30 @@ func momentOf(v text.Number, f Format, c *text.Clock) moment {
 			units *= 1000
 		}
 		since := v.Span(units)
-		return moment{kind: pointMoment, form: Unix, units: units, number: v, until: c.Until(since.Sec, since.Nsec)}
+		return moment{kind: pointMoment, form: Unix, units: units, until: c.Until(since.Sec, since.Nsec)}
 	case f == Milli:
-		return moment{number: v}.in(1000)
+		return moment{kind: laterMoment, form: Seconds, units: 1000, until: v.Span(1000)}
 	case f == Seconds, f == Duration: // law: TestOlderFormats
-		return moment{number: v}.in(1)
+		return moment{kind: laterMoment, form: Seconds, units: 1, until: v.Span(1)}
 	}
-	return moment{kind: bareMoment, form: Seconds, number: v, until: v.Span(1)}
+	return moment{kind: bareMoment, form: Seconds, fraction: v.Frac > 0, until: v.Span(1)}
 }
 
-// in returns a number as a span, with units in a second.
-func (m moment) in(units int64) moment {
-	m.kind, m.form, m.units, m.until = laterMoment, Seconds, units, m.number.Span(units)
-	return m
-}
-
-// as returns a bare number as a span, with units in a second. Any other moment stays as it is,
-// and so does a bare number if units is 0.
-func (m moment) as(units int64) moment {
-	if m.kind != bareMoment || units == 0 {
-		return m
+// in returns the span of a moment if a bare number has units in a second.
+func (m *moment) in(units int64) text.Span {
+	if m.kind != bareMoment || units == 1 { // usual
+		return m.until
 	}
-	return m.in(units)
+	return text.Number{N: m.until.Sec, Frac: m.until.Nsec}.Span(units)
 }
 
-// fits reports whether a time can lie in a window, or a tenth above, as servers round both numbers.
-func (m moment) fits(window int64) bool { return m.until.Ceil() <= window+window/10+1 }
+// settle makes a bare number a span, with units in a second, unless units is 0.
+func (m *moment) settle(units int64) {
+	if m.kind == bareMoment && units != 0 {
+		m.kind, m.units, m.until = laterMoment, units, m.in(units)
+	}
+}
+
+// fits reports whether a time can lie in a window, or a tenth above, as servers round both
+// numbers. A bare number has units in a second.
+func (m *moment) fits(window, units int64) bool { return m.in(units).Ceil() <= window+window/10+1 }

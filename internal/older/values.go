@@ -432,21 +432,16 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	return facts[:min(len(facts), MaxMembers)], len(facts) <= MaxMembers
 }
 
-// letters are the keys of one letter, some of them from the current fields.
-var letters = map[string]Row{
+// usualKeys are the keys of draft-07, and those of one letter, some of them from the current fields.
+var usualKeys = map[string]Row{
+	"limit": {Role: Quota}, "remaining": {Role: Remaining}, "reset": {Role: Reset},
 	"q": {Role: Quota}, "r": {Role: Remaining}, "t": {Role: Reset, Format: Seconds}, "w": {Role: Window, Format: Seconds}, "b": {Role: Name},
 }
 
 // keyOf returns the meaning of a key in a record or a JSON object.
 func keyOf(key string) (k Row) {
-	if len(key) == 1 {
-		return letters[key]
-	}
-	if len(key) > longestName {
+	if k, ok := usualKeys[key]; ok || len(key) > longestName { // nearly all keys
 		return k
-	}
-	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // nearly all keys
-		return Row{Role: t.role}
 	}
 	var n name
 	var room [maxWords]token
