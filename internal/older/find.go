@@ -142,7 +142,7 @@ func nameIn(tables []*Table, key string) *name {
 
 // newName returns the meaning of a key: from its vendor's row, else from its words.
 func newName(key string) name {
-	if len(key) > longestName || !text.IsToken(key) { // callers can make headers with any key
+	if !isName(key) {
 		return name{Row: Row{Key: key}}
 	}
 	found := vendorTable().find(key)
@@ -153,6 +153,10 @@ func newName(key string) name {
 	n.Key = key
 	return n
 }
+
+// isName reports whether a key is a field name of at most longestName bytes. Callers can make
+// headers with any key.
+func isName(key string) bool { return len(key) <= longestName && text.IsToken(key) }
 
 // known adds what follows from the key, the role and the policy.
 func (n name) known() name {
