@@ -644,11 +644,11 @@ func TestAddressRedirect(t *testing.T) {
 func TestMalformedResponse(t *testing.T) {
 	for response, want := range map[string]string{
 		"HTTP/1.1 200 OK\r\nX: hun\x7fter2\r\n\r\n":             "malformed MIME header",
-		"HTTP/1.1 200 OK\r\nX hunter2\r\n\r\n":                  "malformed MIME header",
+		"HTTP/1.1 200 OK\r\nX hunter2\r\n\r\n":                  "malformed MIME header: missing colon",
 		"HTTP/1.1 200 OK\r\n X: hunter2\r\n\r\n":                "malformed MIME header",
 		"HTTP/1.1 200 OK\r\nContent-Length: hunter2\r\n\r\n":    "bad Content-Length",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: hunter2\r\n\r\n": "unsupported transfer encoding",
-		"HTTP/1.1 hunter2\r\n\r\n":                              "malformed HTTP status",
+		"HTTP/1.1 hunter2\r\n\r\n":                              "malformed HTTP status code",
 		"hunter2\r\n\r\n":                                       "malformed HTTP response",
 		"HTTP/1.1 200 OK\r\nX: hunter2\r\n":                     "unexpected EOF",
 	} {
