@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -666,6 +668,26 @@ func TestMalformedResponse(t *testing.T) {
 			require.Equal(t, want, stderr)
 		}
 	}
+}
+
+// net/http logs a response that no request asked for.
+func TestUnrequestedResponse(t *testing.T) {
+	closed := make(chan struct{})
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		require.NoError(t, err)
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nX: hunter2\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // the client closes it after the second response
+		close(closed)
+	})
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	status, _, stderr := running("", "inspect", address)
+	<-closed
+	log.SetOutput(os.Stderr)
+	require.Equal(t, 1, status)
+	require.Empty(t, stderr)
+	require.Empty(t, logged.String())
 }
 
 // The password and the query of an address are never printed, whatever the result.
