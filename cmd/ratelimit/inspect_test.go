@@ -640,6 +640,8 @@ func TestAddressRedirect(t *testing.T) {
 	require.NotContains(t, stdout, advice)
 	_, stdout, _ = inspecting("HTTP/1.1 304 Not Modified\n\n")
 	require.NotContains(t, stdout, advice)
+	_, stdout, _ = inspecting("HTTP/1.1 201 Created\nLocation: /\n\n")
+	require.NotContains(t, stdout, advice)
 }
 
 // The error about a malformed response contains nothing of it.
