@@ -194,7 +194,8 @@ var answers = []struct {
 		w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
 	}},
 	{name: "trailers with the names of fields of limits", body: "hello", trailer: http.Header{"X-Sum": {"1"}}, serve: func(_ *testing.T, w http.ResponseWriter) {
-		w.Header()["Trailer"] = []string{"ratelimit,X-Sum", "RateLimit-Policy"}
+		w.Header()["Trailer"] = []string{"ratelimit, X-Sum", "RateLimit-Policy"}
+		w.Header().Set("X-Sum", "0")
 		_, _ = io.WriteString(w, "hello")
 		w.Header().Set("X-Sum", "1")
 	}},

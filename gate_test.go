@@ -544,6 +544,21 @@ func TestGateForgottenAndDisplaced(t *testing.T) {
 	require.False(t, ok)
 }
 
+// An answer to a request that was sent before its key was displaced does not replace what is known
+// since then.
+func TestGateDisplacedAndKnownAgain(t *testing.T) {
+	g := Gate{MaxKeys: 2}
+	old := enter(t, &g, "a")
+	enter(t, &g, "b")
+	enter(t, &g, "c")
+	_, ok := g.State("a")
+	require.False(t, ok, "displaced")
+	entered(t, &g, "a", `RateLimit: "a";r=0;t=60`)
+	old.Answered(advised(`RateLimit: "a";r=9;t=60`), time.Now())
+	w, _ := g.State("a")
+	require.Equal(t, "limit", w.Reason)
+}
+
 // If a policy limits concurrent requests, the end of a body lets the next request through.
 func TestTransportBodyEnds(t *testing.T) {
 	for name, end := range map[string]func(io.ReadCloser) error{

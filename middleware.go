@@ -42,8 +42,8 @@ type Middleware struct {
 // Handler returns a handler that asks the limiter and then calls next. When next sends the header
 // of its response, the handler joins its limits with those in the header, as [RestrictHeader] does.
 // The header may be from an inner Handler, from another limiter, or from the server behind a
-// reverse proxy. The outermost of nested Handlers writes the Dialects of all. Fields of limits in
-// the header are not sent as trailers too (Sections 3.1 and 4.1).
+// reverse proxy. The outermost of nested Handlers writes the Dialects of all. If a field of
+// limits is in the header, its name is removed from Trailer (Sections 3.1 and 4.1).
 //
 // A refused request gets the answer of [Refuse]. If Take fails and the context of the
 // request is done, the answer is 503, so that clients cannot avoid the limit by hanging up.

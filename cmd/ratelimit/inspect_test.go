@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -638,17 +640,19 @@ func TestAddressRedirect(t *testing.T) {
 	require.NotContains(t, stdout, advice)
 	_, stdout, _ = inspecting("HTTP/1.1 304 Not Modified\n\n")
 	require.NotContains(t, stdout, advice)
+	_, stdout, _ = inspecting("HTTP/1.1 201 Created\nLocation: /\n\n")
+	require.NotContains(t, stdout, advice)
 }
 
 // The error about a malformed response contains nothing of it.
 func TestMalformedResponse(t *testing.T) {
 	for response, want := range map[string]string{
 		"HTTP/1.1 200 OK\r\nX: hun\x7fter2\r\n\r\n":             "malformed MIME header",
-		"HTTP/1.1 200 OK\r\nX hunter2\r\n\r\n":                  "malformed MIME header",
+		"HTTP/1.1 200 OK\r\nX hunter2\r\n\r\n":                  "malformed MIME header: missing colon",
 		"HTTP/1.1 200 OK\r\n X: hunter2\r\n\r\n":                "malformed MIME header",
 		"HTTP/1.1 200 OK\r\nContent-Length: hunter2\r\n\r\n":    "bad Content-Length",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: hunter2\r\n\r\n": "unsupported transfer encoding",
-		"HTTP/1.1 hunter2\r\n\r\n":                              "malformed HTTP status",
+		"HTTP/1.1 hunter2\r\n\r\n":                              "malformed HTTP status code",
 		"hunter2\r\n\r\n":                                       "malformed HTTP response",
 		"HTTP/1.1 200 OK\r\nX: hunter2\r\n":                     "unexpected EOF",
 	} {
@@ -666,6 +670,26 @@ func TestMalformedResponse(t *testing.T) {
 			require.Equal(t, want, stderr)
 		}
 	}
+}
+
+// net/http logs a response that no request asked for.
+func TestUnrequestedResponse(t *testing.T) {
+	closed := make(chan struct{})
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		require.NoError(t, err)
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nX: hunter2\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // the client closes it after the second response
+		close(closed)
+	})
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	status, _, stderr := running("", "inspect", address)
+	<-closed
+	log.SetOutput(os.Stderr)
+	require.Equal(t, 1, status)
+	require.Empty(t, stderr)
+	require.Empty(t, logged.String())
 }
 
 // The password and the query of an address are never printed, whatever the result.

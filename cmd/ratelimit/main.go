@@ -21,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -62,6 +63,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	log.SetOutput(io.Discard) // net/http logs responses that no request asked for, with their content
 	if len(args) == 0 {
 		fmt.Fprint(stderr, help())
 		return exitFailed

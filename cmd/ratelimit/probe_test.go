@@ -226,6 +226,18 @@ func TestProbeRedirection(t *testing.T) {
 	require.Equal(t, exitDoubtful, status, "it sends no limits")
 	require.Regexp(t, `s  302   a redirect, which is not followed\n`, stdout)
 	require.Empty(t, other.asked)
+
+	for name, h := range map[string]http.HandlerFunc{
+		"a redirect with limits": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("RateLimit", `"a";r=1`)
+			http.Redirect(w, r, to.URL, http.StatusFound)
+		},
+		"no redirect": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
+	} {
+		_, stdout, _ = probing("-n", "1", serve(t, h))
+		require.Regexp(t, `s  30[24]\b`, stdout, name)
+		require.NotContains(t, stdout, "a redirect", name)
+	}
 }
 
 func TestProbeJSON(t *testing.T) {

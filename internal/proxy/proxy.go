@@ -359,11 +359,12 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, problem, until)
 }
 
-// repeated matches what net/http repeats of a malformed response.
-var repeated = regexp.MustCompile(`(?s)(connection broken: (?:malformed \w+ \w+|[^"]*[^":\[ ])).*`)
+// content matches an error of net/http that repeats a part of a malformed response. Its first group
+// is the text before that part.
+var content = regexp.MustCompile(`(?s)((?:connection broken|stream error|GOAWAY)[^"]*?)(:? \[?"|(?: initial)? line: |, debug=).*`)
 
 // ErrorText returns the text of an error without the content of a response.
-func ErrorText(err error) string { return repeated.ReplaceAllString(err.Error(), "$1") }
+func ErrorText(err error) string { return content.ReplaceAllString(err.Error(), "$1") }
 
 // refuse answers a request that was not sent. If it is unknown when its turn would come, the
 // client may try again after a second.

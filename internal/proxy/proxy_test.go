@@ -3,9 +3,11 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -720,6 +722,28 @@ func TestProxyMalformedResponse(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 	want := "GET " + strings.TrimPrefix(upstream, "http://") + ": net/http: HTTP/1.x transport connection broken: malformed MIME header\n"
 	require.Equal(t, want, p.log.String())
+}
+
+// The texts of errors of net/http for HTTP/1.1, also as Go 1.25 writes them, and for HTTP/2.
+func TestErrorText(t *testing.T) {
+	const h1, h2 = "net/http: HTTP/1.x transport connection broken: ", "stream error: stream ID 1; PROTOCOL_ERROR; "
+	for text, want := range map[string]string{
+		h1 + `malformed MIME header line: X hunter2: "`:                                                          h1 + "malformed MIME header",
+		h1 + "malformed MIME header initial line: hunter2":                                                       h1 + "malformed MIME header",
+		h1 + `bad trailer key "hunter2"`:                                                                         h1 + "bad trailer key",
+		h1 + `too many transfer encodings: ["chunked" "hunter2"]`:                                                h1 + "too many transfer encodings",
+		h2 + `invalid header field name "hunter2 "`:                                                              h2 + "invalid header field name",
+		h2 + `invalid pseudo-header ":hunter2"`:                                                                  h2 + "invalid pseudo-header",
+		`http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug="hunter2"`: "http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR",
+		h1 + "read tcp [::1]:5->[::1]:80: read: connection reset by peer":                                        "",
+		h2 + "malformed response from server: missing status pseudo header":                                      "",
+		`exec: "no-such-program": executable file not found in $PATH`:                                            "",
+		"net/http: server response headers exceeded 1048576 bytes; aborted":                                      "",
+		"tls: failed to verify certificate: x509: certificate is valid for a, not b":                             "",
+		`dial tcp: lookup a.example on [::1]:53: server misbehaving, "line: " "debug="`:                          "",
+	} {
+		require.Equal(t, cmp.Or(want, text), ErrorText(errors.New(text)))
+	}
 }
 
 // The server of -to does not get requests for other servers.

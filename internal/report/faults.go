@@ -36,16 +36,6 @@ func (p *response) malformed(e *ratelimit.FieldError) Malformed {
 	return m
 }
 
-// fieldErrors returns the errors that an error of [ratelimit.ParseAny] joins.
-func fieldErrors(err error) (list []*ratelimit.FieldError) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range joined.Unwrap() {
-			list = append(list, err.(*ratelimit.FieldError))
-		}
-	}
-	return list
-}
-
 // A Finding is a rule of the specification that the response breaks.
 type Finding struct {
 	Rule    string `json:"rule"`

@@ -55,8 +55,10 @@ func newReport(source string, p *response) *Report {
 		Arrived:   arrived.Time,
 		response:  p,
 	}
-	for _, e := range fieldErrors(err) {
-		r.Malformed = append(r.Malformed, p.malformed(e))
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			r.Malformed = append(r.Malformed, p.malformed(e.(*ratelimit.FieldError)))
+		}
 	}
 	return r
 }
