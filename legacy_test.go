@@ -360,6 +360,21 @@ func TestManyWaits(t *testing.T) {
 	}
 }
 
+// Advise and ParseRetryAfter read the same keys: field names of at most 256 bytes.
+func TestWaitsOfOddKeys(t *testing.T) {
+	for key, want := range map[string]time.Duration{
+		"@-Retryafter": 0,
+		"X-" + strings.Repeat("A", 243) + "-Retryafter": time.Second,
+		"X-" + strings.Repeat("A", 244) + "-Retryafter": 0,
+	} {
+		h := http.Header{key: {"1"}}
+		got, ok := ParseRetryAfter(h, late)
+		require.Equal(t, want, got, key)
+		require.Equal(t, want > 0, ok, key)
+		require.Equal(t, want, Advise(&http.Response{StatusCode: 429, Header: h}, late).Asked, key)
+	}
+}
+
 // A group's name, which many policies' names repeat, is cut.
 func TestLongGroups(t *testing.T) {
 	const size = 60_000

@@ -27,8 +27,8 @@ type Field struct {
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
 	line := FirstLine(f.Lines)
-	v, _ := text.ParseCount(line)
-	return v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
+	v, ok := text.ParseCount(line)
+	return ok && v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
 
 // Find appends the fields of h that contain limits. Fields in a table follow the table. Every

@@ -172,7 +172,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 		return true
 	}
 	v, ok := text.ParseCount(fact.Value)
-	t.unlimited = t.unlimited || fact.Role == Quota && (v.Neg || isNothing(fact.Value))
+	t.unlimited = t.unlimited || fact.Role == Quota && (ok && v.Neg || isNothing(fact.Value))
 	if !ok {
 		return isNothing(fact.Value)
 	}
