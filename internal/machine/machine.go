@@ -47,6 +47,7 @@ type Machine struct {
 	reason  Reason        // of that wait
 	probing bool          // after that wait requests are probes, until an answer
 	limits  limits
+	seconds wholeSeconds
 	pace    time.Duration // between requests, as a courtesy
 	spacing time.Duration // between requests, by limits whose windows are shorter than answers take
 	pool    pool
@@ -148,8 +149,10 @@ func (m *Machine) Failed(t *Trip) {
 // or stricter by it.
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	m.under.remove(t)
-	if !a.Refused { // which takes no time
-		m.took(max(received.Sub(t.at), 0))
+	m.seconds.halve(a, received)
+	if took := max(received.Sub(t.at), 0); !a.Refused { // which takes no time
+		m.Typical = cmp.Or(m.Typical, took)
+		m.Typical += (took - m.Typical) / 8
 	}
 	m.answered, m.priced = true, m.priced || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
@@ -277,14 +280,6 @@ func (m *Machine) Loss(now time.Time) Loss {
 	return most
 }
 
-// took takes note of how long an answer took.
-func (m *Machine) took(d time.Duration) {
-	if m.Typical == 0 {
-		m.Typical = d
-	}
-	m.Typical += (d - m.Typical) / 8
-}
-
 // UnderWay returns how many requests were sent and not answered to the end of their bodies.
 func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
 
@@ -351,10 +346,7 @@ func (p *pool) room(share float64) int {
 		return p.most
 	}
 	most := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
-	if p.most > 0 {
-		most = min(most, p.most)
-	}
-	return most
+	return min(most, cmp.Or(p.most, most))
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no limit

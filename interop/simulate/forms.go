@@ -57,6 +57,11 @@ func unix(skew time.Duration, date bool) func(http.Header, *visit) {
 	}
 }
 
+// inSeconds writes X-RateLimit with the seconds until the reset.
+func inSeconds(h http.Header, v *visit) {
+	writeThree(h, "X-RateLimit-", v.states[0], wholeSeconds(v.states[0].reset))
+}
+
 // likeGitHub writes the fields of GitHub.
 func likeGitHub(h http.Header, v *visit) {
 	unix(0, true)(h, v)
