@@ -306,19 +306,25 @@ func TestAdvisorRefusedWait(t *testing.T) {
 	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
 }
 
-// A second that Advisor.Refused asks for is kept in full, even if resets of a second are rounded up.
-func TestAdvisorRefusedSecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript("HTTP/1.1 200 OK\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 1", "HTTP/1.1 403 Forbidden", "")
-		rt := &Transport{Base: s, Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
-			return time.Second, resp.StatusCode == http.StatusForbidden
-		}}}
-		require.NoError(t, get(t, rt, example))
-		time.Sleep(1500 * time.Millisecond)
-		require.NoError(t, get(t, rt, example))
-		require.NoError(t, get(t, rt, example))
-		require.Equal(t, 2500*time.Millisecond, s.seen[2])
-	})
+// A refusal that asks for a second is obeyed, even if resets of a second are rounded up.
+func TestRefusedForASecond(t *testing.T) {
+	for name, refusal := range map[string]string{
+		"by Advisor.Refused":                   "HTTP/1.1 403 Forbidden",
+		"by Retry-After":                       "HTTP/1.1 429 Too Many Requests\nRetry-After: 1",
+		"by a limit, what remains is unstated": "HTTP/1.1 429 Too Many Requests\nX-RateLimit-Limit: 5\nX-RateLimit-Reset: 1",
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newScript("HTTP/1.1 200 OK\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 1", refusal, "")
+			rt := &Transport{Base: s, Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+				return time.Second, resp.StatusCode == http.StatusForbidden
+			}}}
+			require.NoError(t, get(t, rt, example))
+			time.Sleep(1500 * time.Millisecond)
+			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, example))
+			require.Equal(t, 2500*time.Millisecond, s.seen[2])
+		})
+	}
 }
 
 // While a secondary limit of a minute is in effect, five workers are refused at most five times.
