@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"container/heap"
 	"container/list"
 	"context"
@@ -51,11 +52,7 @@ func (q *queue) of(w *waiter) *list.List {
 
 // front returns the waiter in front of all others. The queue must not be empty.
 func (q *queue) front() *waiter {
-	part := &q.followers
-	if part.Len() == 0 {
-		part = &q.others
-	}
-	return part.Front().Value.(*waiter)
+	return cmp.Or(q.followers.Front(), q.others.Front()).Value.(*waiter)
 }
 
 // deadlines is a heap of waiters, the earliest deadline first.
