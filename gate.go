@@ -346,9 +346,8 @@ func (g *Gate) forget(e *entry, now time.Time) {
 	g.renew(e).admit(now)
 }
 
-// State returns why the next request of a key would wait. If the request would be sent at
-// once, Reason is "". A resource waits at least as long as its key. If the Gate does not know
-// the key, ok is false. State changes nothing.
+// State returns why the next request of a key would wait. A resource waits at least as long as
+// its key. If the Gate does not know the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -358,10 +357,8 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	}
 	now := time.Now()
 	w = e.state(now, &machine.Trip{})
-	if e.parent != nil {
-		if key := e.parent.state(now, &machine.Trip{}); key.outlasts(&w) {
-			w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
-		}
+	if key := e.ofKey().state(now, &machine.Trip{}); key.outlasts(&w) {
+		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
 	}
 	return w, true
 }
