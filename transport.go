@@ -183,13 +183,9 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 
 // firstSegment returns a path up to its second slash.
 func firstSegment(path string) string {
-	if path == "" {
-		return "/"
-	}
-	if i := strings.IndexByte(path[1:], '/'); i >= 0 {
-		path = path[:1+i]
-	}
-	return path[:min(len(path), maxKey)]
+	path = cmp.Or(path, "/")
+	first, _, _ := strings.Cut(path[1:], "/")
+	return path[:min(1+len(first), maxKey)]
 }
 
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
@@ -276,9 +272,9 @@ const (
 )
 
 // keepBody replaces the body of a response by a copy of its beginning. It closes the body, so
-// that the connection is free during the wait. If the body is longer, reading the copy ends
-// with io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
-// os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
+// that the connection is free during the wait. If the body is longer, the copy ends with
+// io.ErrUnexpectedEOF. If the body takes too long, the copy ends with os.ErrDeadlineExceeded. A
+// panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
 	if body == nil || body == http.NoBody {
