@@ -110,7 +110,7 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	}
 	p := &Pass{gate: g, path: r.path, leg: leg{trip: r.trip}}
 	deadline, _ := ctx.Deadline()
-	w, why := g.begin(p, key, r, deadline)
+	w, why := g.begin(p, key, deadline)
 	if w == nil {
 		return p, nil
 	}
@@ -141,7 +141,7 @@ var errCancelled = errors.New("ratelimit: request canceled")
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request into the
 // queue, and returns why it waits. If the deadline is certain to come first, the wait is over.
-func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *waiter, why Wait) {
+func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // with the lock, so that the time of the machine never goes back
