@@ -91,11 +91,10 @@ type Gate struct {
 // A Pass is the permission to send one request. Call Answered or Failed after it. A second
 // call does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
-	gate *Gate
-	path string // as in the entrant
-	// redirected is true if the answer is a redirection, which the client may follow at once.
-	redirected bool
-	leg        // of the key, followed by those of the resources of the path
+	gate       *Gate
+	path       string // as in the entrant
+	redirected bool   // the answer is a redirection, which the client may follow at once
+	leg               // of the key, followed by those of the resources of the path
 }
 
 // A leg is a request as an entry counts it.
@@ -198,12 +197,11 @@ func (p *Pass) Answered(a Advice, received time.Time) {
 // the body ends.
 func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody bool) (open *entry) {
 	p.finish(func(now time.Time) {
-		var ago time.Duration // by the monotonic clock, if received has a reading of it
-		if !received.IsZero() {
-			ago = max(now.Sub(received), 0)
+		if received.IsZero() || received.After(now) {
+			received = now
 		}
-		// The difference has a reading, so that a change of the wall clock changes no wait.
-		p.learn(a, resource, now.Add(-ago), now)
+		// The sum has a monotonic reading, so that a change of the wall clock changes no wait.
+		p.learn(a, resource, now.Add(received.Sub(now)), now)
 		e := p.entry
 		if hasBody && e.machine.OpenBody() {
 			open = e
@@ -332,12 +330,11 @@ func (g *Gate) Forget(key string) {
 	default:
 		g.forget(e, now)
 	}
-	if strings.Index(key, "://") <= 0 {
-		return
-	}
-	for k, e := range g.keys {
-		if strings.HasPrefix(k, key+keyMark) {
-			g.forget(e, now)
+	if strings.Index(key, "://") > 0 {
+		for k, e := range g.keys {
+			if strings.HasPrefix(k, key+keyMark) {
+				g.forget(e, now)
+			}
 		}
 	}
 }
@@ -348,9 +345,8 @@ func (g *Gate) forget(e *entry, now time.Time) {
 	g.renew(e).admit(now)
 }
 
-// State returns why the next request of a key would wait. If the request would be sent at
-// once, Reason is "". A resource waits at least as long as its key. If the Gate does not know
-// the key, ok is false. State changes nothing.
+// State returns why the next request of a key would wait. A resource waits at least as long as
+// its key. If the Gate does not know the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -360,10 +356,8 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	}
 	now := time.Now()
 	w = e.state(now, &machine.Trip{})
-	if e.parent != nil {
-		if key := e.parent.state(now, &machine.Trip{}); key.outlasts(&w) {
-			w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
-		}
+	if key := e.ofKey().state(now, &machine.Trip{}); key.outlasts(&w) {
+		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
 	}
 	return w, true
 }
@@ -466,13 +460,12 @@ func stockOf(f *Fields, i int, p *Policy) machine.Stock {
 
 // kept returns the part of an advice that is remembered. It holds no memory of the response.
 // If the name of the limit is equal to remembered, the result uses that instead of a copy.
-func (a *Advice) kept(remembered string) Advice {
-	k := *a
-	k.Fields = Fields{}
-	k.Limit.Params, k.Limit.PartitionKey = nil, nil
+func (a Advice) kept(remembered string) Advice {
+	a.Fields = Fields{}
+	a.Limit.Params, a.Limit.PartitionKey = nil, nil
 	if name := cutName(a.Limit.Name); name != remembered {
 		remembered = strings.Clone(name)
 	}
-	k.Limit.Name = remembered
-	return k
+	a.Limit.Name = remembered
+	return a
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"container/heap"
 	"container/list"
 	"context"
@@ -51,11 +52,7 @@ func (q *queue) of(w *waiter) *list.List {
 
 // front returns the waiter in front of all others. The queue must not be empty.
 func (q *queue) front() *waiter {
-	part := &q.followers
-	if part.Len() == 0 {
-		part = &q.others
-	}
-	return part.Front().Value.(*waiter)
+	return cmp.Or(q.followers.Front(), q.others.Front()).Value.(*waiter)
 }
 
 // deadlines is a heap of waiters, the earliest deadline first.
@@ -113,7 +110,7 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	}
 	p := &Pass{gate: g, path: r.path, leg: leg{trip: r.trip}}
 	deadline, _ := ctx.Deadline()
-	w, why := g.begin(p, key, r, deadline)
+	w, why := g.begin(p, key, deadline)
 	if w == nil {
 		return p, nil
 	}
@@ -144,7 +141,7 @@ var errCancelled = errors.New("ratelimit: request canceled")
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request into the
 // queue, and returns why it waits. If the deadline is certain to come first, the wait is over.
-func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *waiter, why Wait) {
+func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // with the lock, so that the time of the machine never goes back
@@ -160,10 +157,12 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 	}
 	why = x.state(now, &p.trip)
 	w = &waiter{pass: p, deadline: deadline, wake: make(chan struct{})}
-	if !x.refuses(w, &v) {
-		x.enqueue(w)
-		x.admit(now)
+	if x.misses(w, &v) {
+		w.decide(x.tooLate(&v))
+		return w, why
 	}
+	x.enqueue(w)
+	x.admit(now)
 	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
 		return nil, why
 	}
@@ -206,16 +205,6 @@ func (g *Gate) leave(w *waiter, cause error) {
 // tooLate returns the error of a request whose deadline comes before the end of a wait.
 func (e *entry) tooLate(v *machine.Verdict) *WaitError {
 	return &WaitError{Until: v.Until, Advice: e.advice, Reason: string(v.Reason)}
-}
-
-// refuses ends a wait if the deadline is certain to come before the answer, and reports
-// whether it has ended. The waiter must not be in a queue.
-func (e *entry) refuses(w *waiter, v *machine.Verdict) bool {
-	if !e.misses(w, v) {
-		return false
-	}
-	w.decide(e.tooLate(v))
-	return true
 }
 
 // misses reports whether the deadline of a request is certain to come before its answer.
@@ -295,7 +284,8 @@ func (e *entry) admitOne(now time.Time) bool {
 // the request is sent. If another entry holds it back, it moves to the queue of that entry.
 func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 	e.dequeue(w)
-	if e.refuses(w, v) {
+	if e.misses(w, v) {
+		w.decide(e.tooLate(v))
 		return
 	}
 	key := e.ofKey()
@@ -304,7 +294,9 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 	case x == nil:
 		key.send(w.pass, now)
 		w.decide(nil)
-	case !x.refuses(w, &held):
+	case x.misses(w, &held):
+		w.decide(x.tooLate(&held))
+	default:
 		x.enqueue(w)
 		x.ringAt(now, now) // not admit, which could move the request back
 	}

@@ -29,16 +29,14 @@ import (
 // that have not been sent yet. If one unit of a limit is left after a redirection, it is kept for
 // that request for 10 ms.
 //
-// A Retry-After delays all requests of the key. If the shards of a server answer 503
-// independently, let Key return a different text for each shard.
-//
 // A request is under way until its answer arrives. For a new key, or if concurrent requests
 // are limited, it is under way until the body ends or is closed.
 type Transport struct {
 	Base    http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	Advisor Advisor           // reads the responses
 	// Key returns a text that is equal for requests that share their limits; nil is the
-	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy].
+	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy]. If the
+	// shards of a server answer 503 independently, return a different text for each shard.
 	//
 	// If Key is nil, or returns what a function of KeyBy returns, the Transport also separates
 	// resources that the server counts separately. A limit with X-RateLimit-Resource or
@@ -125,7 +123,7 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	received := time.Now()
 	a = t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
-	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
+	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(cmp.Or(resp.Header["X-Ratelimit-Resource"]...), cmp.Or(resp.Header["X-Ratelimit-Bucket"]...))
 	open := pass.answered(&a, resource, received, counts)
@@ -183,13 +181,9 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 
 // firstSegment returns a path up to its second slash.
 func firstSegment(path string) string {
-	if path == "" {
-		return "/"
-	}
-	if i := strings.IndexByte(path[1:], '/'); i >= 0 {
-		path = path[:1+i]
-	}
-	return path[:min(len(path), maxKey)]
+	path = cmp.Or(path, "/")
+	first, _, _ := strings.Cut(path[1:], "/")
+	return path[:min(1+len(first), maxKey)]
 }
 
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
@@ -227,7 +221,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 // sendsAgain reports whether a request may be sent again after its answer.
 func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	switch {
-	case !a.Refused, hasBody(req) && req.GetBody == nil:
+	case !a.Refused, hasBody(req.Body) && req.GetBody == nil:
 		return false
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == SourceRefused:
 		return true // a limiter has refused the request before it had an effect
@@ -254,7 +248,7 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	}
 	defer pass.Failed() // if GetBody fails or panics
 	again := *req
-	if hasBody(req) {
+	if hasBody(req.Body) {
 		if again.Body, err = req.GetBody(); err != nil { // after the wait, because it may open a file
 			return refusal, Advice{}, nil
 		}
@@ -266,8 +260,8 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	return resp, a, err
 }
 
-// hasBody reports whether a request has a body.
-func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+// hasBody reports whether a request or a response has a body.
+func hasBody(body io.ReadCloser) bool { return body != nil && body != http.NoBody }
 
 // How much of the body of a refusal is kept, in bytes, and how long it is read.
 const (
@@ -276,12 +270,12 @@ const (
 )
 
 // keepBody replaces the body of a response by a copy of its beginning. It closes the body, so
-// that the connection is free during the wait. If the body is longer, reading the copy ends
-// with io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
-// os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
+// that the connection is free during the wait. If the body is longer, the copy ends with
+// io.ErrUnexpectedEOF. If the body takes too long, the copy ends with os.ErrDeadlineExceeded. A
+// panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
-	if body == nil || body == http.NoBody {
+	if !hasBody(body) {
 		return
 	}
 	buffer, end := make([]byte, mostKept+1), make(chan any, 1)
