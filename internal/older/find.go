@@ -134,7 +134,7 @@ func nameIn(tables []*Table, key string) *name {
 			return n
 		}
 	}
-	if len(key) < len("QpsMax") && (len(key) < 2 || key[1] != '-') { // Date; the only short keys with limits are X-Rl and X-Ttl
+	if len(key) < len("QpsMax") && (len(key) < 2 || key[1] != '-') { // nearly all short keys, such as Date: not X-Rl and X-Ttl
 		return &unrelated
 	}
 	return nameOf(key)

@@ -212,7 +212,7 @@ func FirstLine(lines []string) string {
 func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duration) {
 	looked := 0
 	for key, lines := range h {
-		if !hasWait(key) || !isName(key) || len(lines) == 0 { // hasWait is false for nearly all keys
+		if !hasWait(key) || !isName(key) || len(lines) == 0 { // nearly all keys; law: TestWaitsOfOddKeys
 			continue
 		}
 		if looked++; looked > MaxFields {
