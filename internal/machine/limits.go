@@ -336,13 +336,12 @@ type wholeSeconds struct {
 // halve halves resets of a second, unless they may be the last second of a longer window. After
 // half of the time, one unit of two or more is back, if they come back one after the other.
 func (w *wholeSeconds) halve(a *Answer, received time.Time) {
-	if w.since.IsZero() && len(a.Stocks) > 0 {
-		w.since = received
-	}
-	known := received.Sub(w.since) >= time.Second
+	known := !w.since.IsZero() && received.Sub(w.since) >= time.Second
+	w.exact = w.exact || known && a.Refused
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
-		w.exact = w.exact || s.Reset > time.Second || s.Window > 0 || s.Quota < 2 || known && a.Refused
+		w.since = cmp.Or(w.since, received)
+		w.exact = w.exact || s.Reset > time.Second || s.Window > 0 || s.Quota < 2
 		if s.Reset == time.Second && known && !w.exact {
 			s.Reset /= 2
 		}
