@@ -44,8 +44,8 @@ type Cost struct {
 //   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
 //     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
 //     until there is an answer. If a probe fails, another takes its place.
-//   - Servers round resets up. If no reset was longer than a second, each quota is above 1, and no
-//     policy has a window, half of each second is waited, until a request is refused after that.
+//   - Servers round resets up. If no reset in a second or more was longer than that, each quota is
+//     above 1, and no policy has a window, half of a reset of a second is waited, until a refusal.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of date
 //     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
@@ -217,7 +217,7 @@ func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody 
 func (p *Pass) Failed() {
 	p.finish(func(time.Time) {
 		for l := &p.leg; l != nil; l = l.next {
-			l.entry.machine.Failed(&l.trip)
+			l.entry.machine.Failed(&l.trip, false)
 		}
 	})
 }
@@ -274,7 +274,7 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 		x := l.entry
 		switch {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
-			x.machine.Failed(&l.trip)
+			x.machine.Failed(&l.trip, true)
 		case l == named:
 			x.learn(l, a, &limits, received)
 		case len(limits.Stocks) > 0: // of something else

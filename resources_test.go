@@ -780,3 +780,23 @@ func TestResourcesRefusalTime(t *testing.T) {
 		require.ErrorAs(t, err, &late, "100 ms are left, and answers take 200 ms")
 	})
 }
+
+// After half of a second a request of a resource is refused. Then the resource waits whole seconds,
+// also if the refusal does not name it.
+func TestResourcesWholeSeconds(t *testing.T) {
+	for name, refusal := range map[string]string{
+		"named":           "429; core r=0;t=1",
+		"without a limit": "429; Retry-After: 1",
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			playResources(t, &Transport{}, `
+				0 /a: core r=0;t=1
+				1 /a: core r=0;t=1
+				1.49 /a: waits limit
+				1.5 /a: `+refusal+`
+				2.5 /a: core r=0;t=1
+				3.49 /a: waits limit
+				3.5 /a: core r=1;t=1`)
+		})
+	}
+}

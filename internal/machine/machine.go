@@ -134,11 +134,12 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.under.push(t)
 }
 
-// Failed takes note that a request got no answer; the server may have counted it. If it was a
-// probe, the next request goes in its place. Otherwise GCRA on a network that loses 5 % would
-// refuse 15 requests in place of 7.
-func (m *Machine) Failed(t *Trip) {
+// Failed takes note that a request got no answer, or that the machine of its key learns from a
+// refusal; the server may have counted it. If it was a probe, the next request goes in its place.
+// Otherwise GCRA on a network that loses 5 % would refuse 15 requests in place of 7.
+func (m *Machine) Failed(t *Trip, refused bool) {
 	m.under.remove(t)
+	m.seconds.exact = m.seconds.exact || refused && t.at.Sub(m.seconds.since) >= time.Second
 	m.failed++
 	if t.number == m.number {
 		m.probed = time.Time{}
@@ -317,7 +318,7 @@ func (m *Machine) Join(t, other *Trip, now time.Time) {
 // belongs to another Machine.
 func (m *Machine) Returned(t *Trip, now time.Time) {
 	m.limits.giveBack(t, now, &m.Settings)
-	m.Failed(t)
+	m.Failed(t, false)
 	m.failed-- // the request got an answer
 }
 
