@@ -336,8 +336,7 @@ type wholeSeconds struct {
 // halve halves resets of a second, unless they may be the last second of a longer window. After
 // half of the time, one unit of two or more is back, if they come back one after the other.
 func (w *wholeSeconds) halve(a *Answer, received time.Time) {
-	known := !w.since.IsZero() && received.Sub(w.since) >= time.Second
-	w.exact = w.exact || known && a.Refused
+	known := !a.Refused && !w.since.IsZero() && received.Sub(w.since) >= time.Second
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
 		w.since = cmp.Or(w.since, received)

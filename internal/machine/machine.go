@@ -209,11 +209,12 @@ func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 	}
 }
 
-// rejected takes note of a refusal, once for all requests that were under way together,
-// and returns how long the key has to wait.
+// rejected counts a refusal, once for all requests under way together, and returns the wait.
 func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
-	if m.lastSilent || !a.Exhausted() {
+	tried := !m.seconds.exact && !m.seconds.since.IsZero() && received.Sub(m.seconds.since) >= time.Second
+	m.seconds.exact = m.seconds.exact || tried
+	if !tried && (m.lastSilent || !a.Exhausted()) { // half of a second explains it
 		together := m.UnderWay() + 1
 		if m.rate.run > 0 { // half of a thousand is too many if five were served
 			together = min(together, mostPerServed*m.rate.run)
