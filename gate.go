@@ -44,8 +44,8 @@ type Cost struct {
 //   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
 //     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
 //     until there is an answer. If a probe fails, another takes its place.
-//   - Servers round resets up. If no reset in a second or more was longer than that, each quota is
-//     above 1, and no policy has a window, half of a reset of a second is waited, until a refusal.
+//   - Servers round resets up. Once resets have been a second or less for a second, half of such a
+//     reset is waited until a refusal. Each quota must be above 1, and no policy may have a window.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of date
 //     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
