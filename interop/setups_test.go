@@ -34,7 +34,7 @@ type setup struct {
 	// refused is how often a Transport may be refused in each of the jobs; 0 means any number
 	// of times.
 	refused [3]int
-	// times is how often each load is run, of which the means count; 0 means once.
+	// times is how often each load is run; 0 means once. The means of these runs count.
 	times int
 }
 
