@@ -299,18 +299,18 @@ func (f *Fields) isCurrent() bool {
 
 // readHeader reads the fields of h into a, and returns how long h asks to wait.
 func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
-	arrival := readClock(h, received)
-	clock := func() text.Clock { return arrival }
-	wait, asked = readRetryAfter(h, arrival.Now)
+	clock := text.Clock{Header: h, Arrived: received}
+	stored := text.Stored(h)
+	wait, asked = readRetryAfter(&clock)
 	var elsewhere time.Duration
-	if !arrival.Stored {
+	if !stored {
 		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy, clock) // what cannot be read MUST be ignored (draft-11 Section 7)
 	}
 	if asked {
 		return wait, true
 	}
-	if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // parseAny has not looked for waits elsewhere
-		elsewhere = older.Waits(h, clock)
+	if stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // parseAny has not looked for waits elsewhere
+		elsewhere = older.Waits(h, &clock)
 	}
 	return elsewhere, elsewhere > 0
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -83,7 +82,7 @@ func (s *handling) joinOutside(j joining) error {
 			j.h[key] = now[len(lines):]
 		}
 	}
-	clock := func() text.Clock { return readClock(j.h, time.Now()) }
+	clock := text.Clock{Header: j.h}
 	outside, _, _ := parseAny(s.outside, &j.options, clock) // a malformed field is reported if it is still there
 	if j.own = outside.asCurrent(false); len(j.own.Limits)+len(j.own.Policies) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
 	}
-	c := checker{resp: resp, clock: readClock(resp.Header, time.Time{})}
+	c := checker{resp: resp, clock: text.Clock{Header: resp.Header}}
 	if parseNextLimits(c.resp.Header[limitKey]) != nil {
 		c.add(ruleNext, LimitField, -1)
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
@@ -253,7 +253,7 @@ func (c *checker) response() {
 		c.add(ruleStored, "Cache-Control", -1)
 	}
 	limits := c.fields.Limits
-	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[retryAfterKey]) == 0 && !c.clock.Stored {
+	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[retryAfterKey]) == 0 && !text.Stored(c.resp.Header) {
 		c.add(ruleRefused, LimitField, 0)
 	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
@@ -267,7 +267,7 @@ func (c *checker) response() {
 			c.add(ruleRedirection, field.name, -1)
 		}
 		switch {
-		case c.clock.Stored:
+		case text.Stored(c.resp.Header):
 			c.add(ruleCached, field.name, -1)
 		case storable && !refused:
 			c.add(ruleStorable, field.name, -1)
@@ -406,7 +406,7 @@ func (c *checker) older() {
 // resets are absent in the result. They are recognized because they change with the arrival.
 func (c *checker) readOlder(h http.Header) Fields {
 	read := func(arrived time.Time) Fields {
-		old, _, _ := parseLegacy(h, &LegacyOptions{}, func() text.Clock { return readClock(h, arrived) })
+		old, _, _ := parseLegacy(h, &LegacyOptions{}, text.Clock{Header: h, Arrived: arrived})
 		return old
 	}
 	if !c.clock.Made().IsZero() {

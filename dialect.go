@@ -223,7 +223,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 		now = time.Now()
 	}
 	d.table()
-	w := writing{d: d, h: h, clock: readClock(h, now), policies: f.Policies}
+	w := writing{d: d, h: h, clock: text.Clock{Header: h, Arrived: now}, policies: f.Policies}
 	w.fields, w.lines = make([]older.Field, 0, len(d.all)), make([]string, 0, len(d.all))
 	err := w.choose(&f)
 	for i := 0; i < len(w.limits) && err == nil; i++ {

@@ -37,7 +37,7 @@ func lawLegacy(t testing.TB, h http.Header) {
 		for i := range found {
 			rest[found[i].Key] = found[i].Lines
 		}
-		for _, key := range []string{dateKey, ageKey} {
+		for _, key := range []string{"Date", "Age"} {
 			rest[key] = h[key]
 		}
 		if found == nil {
@@ -111,7 +111,7 @@ func lawAny(t testing.TB, h http.Header) {
 		lawNext(t, h)
 		return
 	}
-	legacy, _, _ := parseLegacy(h, &o, func() text.Clock { return readClock(h, o.Now) })
+	legacy, _, _ := parseLegacy(h, &o, text.Clock{Header: h, Arrived: o.Now})
 	requireEqual(t, legacy.Limits, got.Limits)
 	if current.Policies == nil {
 		requireEqual(t, legacy.Policies, got.Policies)

@@ -515,7 +515,7 @@ func (i *oracleItem) rest(defined ...string) (ps Params) {
 // families returns a header with n limits. Each has a remaining and a reset. Their names
 // belong to one older form with the policy in the name, or each to its own form.
 func families(n int, remaining, reset string) http.Header {
-	h := http.Header{dateKey: {late.Format(http.TimeFormat)}}
+	h := http.Header{"Date": {late.Format(http.TimeFormat)}}
 	for i := range n {
 		h[fmt.Sprintf(remaining, i)] = []string{"50"}
 		h[fmt.Sprintf(reset, i)] = []string{"30"}

@@ -72,13 +72,12 @@ var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|
 // ParseAny also reads some malformed current fields, and the form of the draft that follows
 // draft-11: Dialect is then "ratelimit-lenient" or "ratelimit-next".
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
-	f, _, faults := parseAny(h, &o, func() text.Clock { return readClock(h, o.Now) })
+	f, _, faults := parseAny(h, &o, text.Clock{Header: h, Arrived: o.Now})
 	return f, joinFaults(faults)
 }
 
-// parseAny is ParseAny with a clock that is called only if needed. It also returns the wait
-// that fields other than Retry-After ask for, if the limits are not in the current field.
-func parseAny(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
+// parseAny is ParseAny with a clock. It also returns the wait that fields other than Retry-After ask for, if the limits are not in the current field.
+func parseAny(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	if f, faults, ok := parseCurrent(h); ok {
 		return f, 0, faults
 	}
@@ -104,11 +103,11 @@ func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
 }
 
 // isCurrent reports whether a field begins with a String, so that the strict parser may read it.
-func isCurrent(lines []string) bool { return strings.HasPrefix(older.FirstLine(lines), `"`) }
+func isCurrent(lines []string) bool { return strings.HasPrefix(text.FirstLine(lines), `"`) }
 
 // parseLegacy reads all fields with limits except a well-formed RateLimit. It also returns
 // the wait that fields other than Retry-After ask for.
-func parseLegacy(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
+func parseLegacy(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	var few [8]older.Field // with it, most responses need memory only for the result
 	var own [4]*older.Table
 	found, ok := older.Find(few[:0], h, o.tables(own[:0]))
@@ -118,7 +117,7 @@ func parseLegacy(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fi
 	case len(found) == 0:
 		return f, asked, nil
 	}
-	return readFound(found, o.older(clock()))
+	return readFound(found, o.older(clock))
 }
 
 // tables appends the tables of the caller's dialects to list.

@@ -72,7 +72,7 @@ type lowering struct {
 }
 
 func newLowering(h http.Header, own Fields, o *LegacyOptions, status int) *lowering {
-	clock := readClock(h, o.Now)
+	clock := text.Clock{Header: h, Arrived: o.Now}
 	own = own.explicit()
 	e := &lowering{own: sharesOf(&own), least: leastOf(&own), status: status, now: clock.Now(), options: o.older(clock)}
 	e.wait, _ = own.RetryAfter().Duration()

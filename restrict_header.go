@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // RestrictHeader joins own limits with those in the header of a response, in any form, as
@@ -97,7 +98,7 @@ func (j *joining) joinFound(found []older.Field) {
 	}
 	upstream, faults, ok := parseCurrent(j.h)
 	if !ok {
-		upstream, _, faults = readFound(found, o.older(readClock(j.h, o.Now)))
+		upstream, _, faults = readFound(found, o.older(text.Clock{Header: j.h, Arrived: o.Now}))
 	}
 	j.note(joinFaults(faults))
 	j.silent = j.isSilent(upstream)

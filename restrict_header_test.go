@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A reading is what one kind of client reads in a response.
@@ -41,7 +42,7 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	found, _ := older.Find(nil, olds, o.tables(nil))
 	for _, f := range found {
 		if forms[f.Form] == nil {
-			forms[f.Form] = http.Header{dateKey: h[dateKey], ageKey: h[ageKey]}
+			forms[f.Form] = http.Header{"Date": h["Date"], "Age": h["Age"]}
 		}
 		forms[f.Form][f.Key] = f.Lines
 	}
@@ -80,7 +81,7 @@ func lawBetween(t testing.TB, p passage) {
 	t.Helper()
 	was := map[string]Advice{}
 	longest, _ := ParseRetryAfter(p.before, p.options.Now) // a success may have a wait that counts only next to other fields
-	seconds, _ := ParseRetryAfter(http.Header{dateKey: p.before[dateKey], ageKey: p.before[ageKey], retryAfterKey: p.before[retryAfterKey]}, p.options.Now)
+	seconds, _ := ParseRetryAfter(http.Header{"Date": p.before["Date"], "Age": p.before["Age"], retryAfterKey: p.before[retryAfterKey]}, p.options.Now)
 	longest = max(longest, seconds) // for clients that do not know Retry-After-Ms
 	endless := p.endless
 	for _, r := range readings(p.status, p.before, p.options) {
@@ -104,7 +105,7 @@ func lawBetween(t testing.TB, p passage) {
 		if a, ok := was[r.client]; ok {
 			require.True(t, atLeastAsStrict(&r.Advice, &a), "law 7: a reader of %s may do more than upstream allows: %v\nbefore %v\nafter  %v", r.client, p.parties, p.before, p.after)
 		}
-		if p.reported || isStored(p.before) {
+		if p.reported || text.Stored(p.before) {
 			continue
 		}
 		require.True(t, endless || r.Asked-longest < time.Second || r.Source == SourceWindow, "law 7: a reader of %s waits %v, not %v: %v\nbefore %v\nafter  %v", r.client, r.Asked, longest, p.parties, p.before, p.after)
@@ -178,7 +179,7 @@ func lawRestrictStatus(t testing.TB, status int, h http.Header, own Fields, o Le
 	for key := range before {
 		require.True(t, got[key] != nil || key == policyKey || key == limitKey, "%s is gone", key)
 	}
-	if err == nil && before[dateKey] != nil && !isStored(h) && got[limitKey] != nil {
+	if err == nil && before["Date"] != nil && !text.Stored(h) && got[limitKey] != nil {
 		again := got.Clone()
 		o.Now = o.Now.Add(10 * time.Second)
 		require.NoError(t, RestrictHeader(again, status, own, o), "%v", got)
@@ -225,7 +226,7 @@ func TestRestrictHeader(t *testing.T) {
 			require.Equal(t, want, got)
 			for _, finding := range Check(&http.Response{StatusCode: 200, Header: got}) {
 				upstreams := finding.Rule == "P15" || slices.Equal(h[limitKey], got[limitKey]) || slices.Equal(h[finding.Field], got[finding.Field])
-				require.True(t, finding.Level == LevelNote || upstreams || tc.reports != "" || isStored(got), "%v", finding)
+				require.True(t, finding.Level == LevelNote || upstreams || tc.reports != "" || text.Stored(got), "%v", finding)
 			}
 		})
 	}
@@ -474,9 +475,9 @@ func upstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
 		often(strings.Replace(key, "*", "Remaining", 1), 5, number)
 		often(strings.Replace(key, "*", "Reset", 1), 5, reset)
 	}
-	often(dateKey, 5, func() string { return in(pickOf(rnd, 0, -6, 60, -60)).UTC().Format(http.TimeFormat) })
+	often("Date", 5, func() string { return in(pickOf(rnd, 0, -6, 60, -60)).UTC().Format(http.TimeFormat) })
 	if rnd.IntN(5) == 0 {
-		h.Set(pickOf(rnd, retryAfterKey, ageKey), pickOf(rnd, "0", "5", "60"))
+		h.Set(pickOf(rnd, retryAfterKey, "Age"), pickOf(rnd, "0", "5", "60"))
 	}
 	for range 1 + rnd.IntN(3) {
 		switch rnd.IntN(7) {

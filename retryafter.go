@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
@@ -14,45 +13,6 @@ const (
 	retryAfterKey   = "Retry-After"    // RFC 9110 Section 10.2.3
 	retryAfterMsKey = "Retry-After-Ms" // OpenAI and Azure
 )
-
-// The fields of a clock. No other code in this package reads them.
-const (
-	dateKey = "Date" // RFC 9110 Section 6.6.1
-	ageKey  = "Age"  // RFC 9111 Section 5.1
-	// github.com/gregjones/httpcache sets cacheKey to 1, and no Age.
-	cacheKey = "X-From-Cache"
-)
-
-// readClock returns the clock of a response with header h. A zero arrived means time.Now().
-func readClock(h http.Header, arrived time.Time) text.Clock {
-	return text.Clock{Date: older.FirstLine(h[dateKey]), Stored: isStored(h), Arrived: arrived}
-}
-
-// A lazyClock is the clock of a response. It is read when it is needed: few headers contain dates.
-type lazyClock struct {
-	header http.Header // nil after the clock has been read
-	clock  text.Clock  // until then it only has Arrived
-}
-
-func (l *lazyClock) read() text.Clock {
-	if l.header != nil {
-		l.clock, l.header = readClock(l.header, l.clock.Arrived), nil
-	}
-	return l.clock
-}
-
-func (l *lazyClock) now() time.Time {
-	l.read()
-	return l.clock.Now()
-}
-
-// isStored reports whether a response comes from a cache. If Age is a list, its first member
-// counts (RFC 9111 Section 5.1).
-func isStored(h http.Header) bool {
-	first, _, _ := strings.Cut(older.FirstLine(h[ageKey]), ",")
-	age, ok := text.ParseNumber(text.Trim(first))
-	return ok && age.Ceil() > 0 || older.FirstLine(h[cacheKey]) == "1"
-}
 
 // A retryAfter is the value of one line of the field Retry-After.
 type retryAfter struct {
@@ -105,22 +65,22 @@ func (r *retryAfter) wait(now func() time.Time) time.Duration {
 // day off, or if the response comes from a cache. A year of two digits is at most 50 years
 // ahead (RFC 9110 Section 5.6.7). The wait saturates.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
-	c := lazyClock{h, text.Clock{Arrived: received}}
-	if d, ok := readRetryAfter(h, c.now); ok {
+	c := text.Clock{Header: h, Arrived: received}
+	if d, ok := readRetryAfter(&c); ok {
 		return d, true
 	}
-	d = older.Waits(h, c.read)
+	d = older.Waits(h, &c)
 	return d, d > 0
 }
 
 // readRetryAfter is ParseRetryAfter for the fields Retry-After-Ms and Retry-After alone.
-func readRetryAfter(h http.Header, now func() time.Time) (d time.Duration, ok bool) {
-	if d, ok = retryAfterMs(h); ok {
+func readRetryAfter(c *text.Clock) (d time.Duration, ok bool) {
+	if d, ok = retryAfterMs(c.Header); ok {
 		return d, true
 	}
-	for _, line := range firstLines(h[retryAfterKey]) {
+	for _, line := range firstLines(c.Header[retryAfterKey]) {
 		if r, ok := parseRetryAfter(line); ok {
-			return r.wait(now), true
+			return r.wait(c.Now), true
 		}
 	}
 	return 0, false
@@ -173,10 +133,10 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 		return
 	}
 	value := strconv.FormatInt(longer(longest, CeilSeconds(asked)).n, 10)
-	c := lazyClock{h, text.Clock{Arrived: received}}
+	c := text.Clock{Header: h, Arrived: received}
 	for _, line := range h[retryAfterKey] {
-		if r, ok := parseRetryAfter(line); ok && r.wait(c.now) >= wait {
-			wait, value = r.wait(c.now), line
+		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now) >= wait {
+			wait, value = r.wait(c.Now), line
 		}
 	}
 	h[retryAfterKey] = []string{value}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/limiters"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A promise is what a refusal announces: requests are served after end. If end is zero, there is
@@ -22,7 +23,7 @@ type promise struct {
 // that failed may have taken what came back.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
-	if isStored(x.resp.Header) || !x.advice.Refused {
+	if text.Stored(x.resp.Header) || !x.advice.Refused {
 		x.release()
 		return
 	}

@@ -26,7 +26,7 @@ type Field struct {
 
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
-	line := FirstLine(f.Lines)
+	line := text.FirstLine(f.Lines)
 	v, ok := text.ParseCount(line)
 	return ok && v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
@@ -109,7 +109,7 @@ func limitFields(fields []Field) []Field {
 // the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
 // servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
-	line := FirstLine(f.Lines)
+	line := text.FirstLine(f.Lines)
 	if line == "" || line == "-1" || line == "0" && f.Role == Quota {
 		return 0
 	}
@@ -133,9 +133,6 @@ func nameIn(tables []*Table, key string) *name {
 		if n := t.find(key); n != nil {
 			return n
 		}
-	}
-	if len(key) < len("QpsMax") && (len(key) < 2 || key[1] != '-') { // nearly all short keys, such as Date: not X-Rl and X-Ttl
-		return &unrelated
 	}
 	return nameOf(key)
 }

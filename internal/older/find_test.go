@@ -1,9 +1,7 @@
 package older
 
 import (
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,20 +20,16 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// A key that is shorter than QpsMax, and has no dash after its first letter, has no limit.
-func TestShortKeys(t *testing.T) {
-	require.Equal(t, looseKind, nameIn(nil, "QpsMax").kind)
-	tokenOf("")
-	words := append(slices.Collect(maps.Keys(dictionary.words)), "", "a", "x", "ab", "1")
-	for _, first := range words {
-		for _, second := range words {
-			for _, separator := range []string{"", "-", "_"} {
-				key := first + separator + second
-				if len(key) < len("QpsMax") && (len(key) < 2 || key[1] != '-') {
-					require.LessOrEqual(t, newName(key).kind, noKind, key)
-				}
-			}
-		}
+// The usual keys mean what their words mean. Each row of the vendors' table is found.
+func TestIsUsual(t *testing.T) {
+	for _, key := range []string{
+		"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Age", "Alt-Svc", "Cache-Control", "Cf-Ray", "Connection",
+		"Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Etag", "Expires", "Last-Modified",
+		"Link", "Referrer-Policy", "Server", "Set-Cookie", "Strict-Transport-Security", "Vary", "Via", "X-Content-Type-Options",
+		"X-Frame-Options", "X-Powered-By", "X-Request-Id",
+	} {
+		require.True(t, isUsual(key), key)
+		require.LessOrEqual(t, newName(key).kind, noKind, key)
 	}
 	for _, row := range vendorRows() {
 		require.NotEqual(t, otherKind, nameIn(nil, row.Key).kind, row.Key)

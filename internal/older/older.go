@@ -185,7 +185,7 @@ func (f *Field) isCurrent() bool {
 	if f.Role != Policies && f.kind != anchorKind { // nearly all fields
 		return false
 	}
-	line := FirstLine(f.Lines)
+	line := text.FirstLine(f.Lines)
 	switch {
 	case line == "":
 		return false
@@ -196,20 +196,10 @@ func (f *Field) isCurrent() bool {
 	return line[0] == '"' || !text.Is(line[0], text.Digit) && strings.EqualFold(f.Key, "RateLimit-Policy")
 }
 
-// FirstLine returns the first line that is not blank, or "".
-func FirstLine(lines []string) string {
-	for _, line := range lines {
-		if line = text.Trim(line); line != "" {
-			return line
-		}
-	}
-	return ""
-}
-
 // Waits returns the longest wait that fields of h other than Retry-After ask for. It returns
 // 0 if there is none, or if too many fields may be one. It reads only the words of names, so
 // that programs that need only the wait do not link the table of vendors or the JSON parser.
-func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duration) {
+func Waits(h map[string][]string, c *text.Clock) (longest time.Duration) {
 	looked := 0
 	for key, lines := range h {
 		if !hasWait(key) || !isName(key) || len(lines) == 0 { // nearly all keys; law: TestWaitsOfOddKeys
@@ -221,8 +211,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 		var room [maxWords]token
 		said, _ := sentence(room[:0], key)
 		if n, _ := (name{Row: Row{Key: key}}).wait(said); n.kind == waitKind && n.Policy == "" {
-			c := clock()
-			longest = max(longest, n.asked(lines, &c))
+			longest = max(longest, n.asked(lines, c))
 		}
 	}
 	return longest
@@ -230,7 +219,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest time.Duratio
 
 // asked returns the wait that lines ask for. Some servers send 0, which is none, in every response.
 func (n *name) asked(lines []string, c *text.Clock) time.Duration {
-	m, _ := parseMoment(text.Unquote(FirstLine(lines)), n.Format, c)
+	m, _ := parseMoment(text.Unquote(text.FirstLine(lines)), n.Format, c)
 	return m.until.Duration()
 }
 

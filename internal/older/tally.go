@@ -358,7 +358,7 @@ func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.Role.number() && f.Role != Window {
 		return 0 // nearly all values end here
 	}
-	line := FirstLine(f.Lines)
+	line := text.FirstLine(f.Lines)
 	for part := range strings.SplitSeq(line, separatorOf(line)) {
 		part = text.Trim(part)
 		_, isNumber := text.ParseNumber(part)

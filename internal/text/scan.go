@@ -128,3 +128,13 @@ func Unquote(s string) string {
 	}
 	return string(b)
 }
+
+// FirstLine returns the first line that is not blank, or "".
+func FirstLine(lines []string) string {
+	for _, line := range lines {
+		if line = Trim(line); line != "" {
+			return line
+		}
+	}
+	return ""
+}

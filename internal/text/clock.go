@@ -1,0 +1,86 @@
+package text
+
+import (
+	"strings"
+	"time"
+)
+
+// mostSkew is the longest time between the date of a response and its arrival. A date that is
+// further away comes from a wrong clock.
+const mostSkew = 24 * time.Hour
+
+// A Clock has the times at which a response was made and arrived. It reads the header when it needs
+// to, because most responses contain no absolute times.
+type Clock struct {
+	Header  map[string][]string // of the response
+	Arrived time.Time           // zero means time.Now(), which is called when it is needed
+
+	made time.Time
+	read bool // made is in the field Date
+}
+
+// Made returns the time in the field Date (RFC 9110 Section 6.6.1), zero if there is none.
+func (c *Clock) Made() time.Time {
+	if date := FirstLine(c.Header["Date"]); date != "" && !c.read {
+		d, _ := ParseDate(date)
+		if c.made, c.read = d.Time, true; d.Short {
+			c.made = d.In(c.arrival())
+		}
+	}
+	return c.made
+}
+
+// Now returns the time from which absolute times in the response are measured: the date,
+// because the same clock wrote it. It is the arrival if there is no date, if the date is more
+// than mostSkew away, or if the response comes from a cache.
+func (c *Clock) Now() time.Time {
+	made := c.Made()
+	if made.IsZero() || made.Sub(c.arrival()).Abs() > mostSkew || Stored(c.Header) {
+		return c.arrival()
+	}
+	return made
+}
+
+func (c *Clock) arrival() time.Time {
+	if c.Arrived.IsZero() {
+		c.Arrived = time.Now()
+	}
+	return c.Arrived
+}
+
+// Stored reports whether a response with header h comes from a cache. If Age is a list, its first
+// member counts (RFC 9111 Section 5.1). github.com/gregjones/httpcache sets X-From-Cache to 1, and
+// no Age.
+func Stored(h map[string][]string) bool {
+	first, _, _ := strings.Cut(FirstLine(h["Age"]), ",")
+	age, ok := ParseNumber(Trim(first))
+	return ok && age.Ceil() > 0 || FirstLine(h["X-From-Cache"]) == "1"
+}
+
+// Month is the distance from the clock of a response within which a small number can be a
+// point in time (see Near).
+const Month = 31 * 24 * time.Hour
+
+// Near reports whether a time, in seconds since the Unix epoch, is within a month of the
+// time at which the response was made or arrived.
+func (c *Clock) Near(sec int64) bool {
+	t, made := time.Unix(sec, 0), c.Made()
+	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
+}
+
+// Until returns the span from now until a time since the Unix epoch, 0 if it is in the past. If the
+// time is in whole seconds, the span is rounded up to whole seconds, because it is no more precise.
+func (c *Clock) Until(sec, nsec int64) Span {
+	now := c.Now()
+	d := Span{Sec: sec - now.Unix(), Nsec: nsec - int64(now.Nanosecond())}
+	if d.Nsec < 0 {
+		d = Span{Sec: d.Sec - 1, Nsec: d.Nsec + Billion}
+	}
+	switch {
+	case d.Sec < 0:
+		return Span{}
+	case nsec == 0 && d.Nsec > 0:
+		return Span{Sec: d.Sec + 1}
+	}
+	return d
+}
