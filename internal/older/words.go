@@ -435,7 +435,9 @@ func hintOf(policy string, digits bool) (h hint) {
 	for part := range strings.SplitSeq(policy, "-") {
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
 		h.window = cmp.Or(windowOfUnits(n, part), windowOfPart(part), h.window)
-		h.unit = cmp.Or(tokenOf(part).unit, h.unit)
+		if t := tokenOf(part); t.kind != vendorWord { // X-Ai-Quota may count questions
+			h.unit = cmp.Or(t.unit, h.unit)
+		}
 		before = part
 	}
 	first, rest, _ := strings.Cut(policy, "-")
