@@ -107,7 +107,7 @@ func limitFields(fields []Field) []Field {
 
 // roles returns the roles, as bits, that a field without an anchor contains. It returns 0 if
 // the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
-// servers let clients exceed the quota.
+// servers let clients exceed the quota. A reset must be a time: X-Session-Refresh is true.
 func (f *Field) roles() (roles uint) {
 	line := FirstLine(f.Lines)
 	if line == "" || line == "-1" || line == "0" && f.Role == Quota {
@@ -116,7 +116,9 @@ func (f *Field) roles() (roles uint) {
 	var room [4]Fact
 	facts, _ := f.read(room[:0], line, true)
 	for i := range facts {
-		roles |= 1 << facts[i].Role
+		if _, isTime := parseMoment(text.Unquote(facts[i].Value), f.Format, &text.Clock{}); isTime || facts[i].Role != Reset {
+			roles |= 1 << facts[i].Role
+		}
 	}
 	return roles
 }

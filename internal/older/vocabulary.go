@@ -117,8 +117,8 @@ var vocabulary = []struct {
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                     // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"storage page pagination", word{shows: excluded}}, // page, pagination: (no vendor case)
+	{"full", word{kind: stopWord}},                          // when all of the quota is back, which is less useful than the reset (no vendor case)
+	{"storage page pagination days", word{shows: excluded}}, // page, pagination: (no vendor case)
 
 	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
 	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX
