@@ -164,7 +164,10 @@ func isName(key string) bool { return len(key) <= longestName && text.IsToken(ke
 func (n name) known() name {
 	n.dictionary = strings.EqualFold(n.Key, "RateLimit")
 	n.hint = hintOf(n.Policy, n.digits)
-	n.place = int(n.order)<<8 | int(n.Role)<<1
+	n.place = int(n.order) << 8
+	if n.Role != Rate { // which comes first, because it decides what a remaining of -1 means
+		n.place |= int(n.Role) << 1
+	}
 	if n.weak {
 		n.place++
 	}

@@ -185,7 +185,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 		t.quotaOf = n.order
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
-		if !v.Neg || !t.unlimited { // else this is unlimited too
+		if !v.Neg || !t.unlimited && t.rate == 0 { // else this is unlimited too, or Spring cannot count
 			t.keep(number, Remaining, &t.remaining, v.Floor())
 		}
 	case Rate:
