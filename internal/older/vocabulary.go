@@ -91,12 +91,12 @@ var vocabulary = []struct {
 	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
 	{"after in", word{kind: unitWord, format: Seconds}},
-	{"utc at date timestamp", word{kind: unitWord}}, // at, date, timestamp: (no vendor case)
+	{"utc at date timestamp", word{kind: unitWord}},
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
-	{"per to", word{kind: fillWord}},
+	{"per to on", word{kind: fillWord}},
 	{"size", word{kind: fillWord, shows: excluded}},
 	{"retry", word{kind: retryWord}},
-	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
+	{"retryafter", word{kind: retryWord, format: Seconds}},
 	{"wait", word{kind: retryWord, format: Seconds, weak: true}},
 
 	{"second secondly sec", word{window: 1}},
@@ -110,9 +110,9 @@ var vocabulary = []struct {
 	{"requests request req calls call", word{shows: isRequests}},
 	{"tokens", word{unit: "tokens", shows: counted}},
 	{"credits credit", word{unit: "credits", shows: counted}},
-	{"budget points units", word{shows: counted}}, // points and units: (no vendor case)
+	{"api budget points qpm searches units", word{shows: counted}},
 	{"weight", word{unit: "weight"}},
-	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (no vendor case)
+	{"concurrent concurrency", word{unit: "concurrent-requests"}},
 
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
