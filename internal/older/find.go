@@ -69,11 +69,9 @@ func sure(fields []Field) []Field {
 		if f.words != nil && vendors[f.Vendor] < 2 {
 			f.name = f.words
 		}
-		switch f.kind {
-		case looseKind:
+		if f.kind == looseKind {
 			families[f.Policy] = append(families[f.Policy], f)
-		case otherKind, noKind:
-		default:
+		} else if f.kind > noKind {
 			found = append(found, f)
 		}
 	}

@@ -186,11 +186,10 @@ func glued(s string) (rest string, t token) {
 func spread(list, said []token) []token {
 	for _, t := range said {
 		parts, _ := unglue(list, t.text)
-		if slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
-			list = parts
-		} else {
-			list = append(list, t)
+		if !slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
+			parts = append(list, t)
 		}
+		list = parts
 	}
 	return list
 }
