@@ -69,11 +69,9 @@ func sure(fields []Field) []Field {
 		if f.words != nil && vendors[f.Vendor] < 2 {
 			f.name = f.words
 		}
-		switch f.kind {
-		case looseKind:
+		if f.kind == looseKind {
 			families[f.Policy] = append(families[f.Policy], f)
-		case otherKind, noKind:
-		default:
+		} else if f.kind > noKind {
 			found = append(found, f)
 		}
 	}
@@ -107,7 +105,7 @@ func limitFields(fields []Field) []Field {
 
 // roles returns the roles, as bits, that a field without an anchor contains. It returns 0 if
 // the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
-// servers let clients exceed the quota.
+// servers let clients exceed the quota. A reset must be a time: X-Session-Refresh is true.
 func (f *Field) roles() (roles uint) {
 	line := text.FirstLine(f.Lines)
 	if line == "" || line == "-1" || line == "0" && f.Role == Quota {
@@ -116,7 +114,9 @@ func (f *Field) roles() (roles uint) {
 	var room [4]Fact
 	facts, _ := f.read(room[:0], line, true)
 	for i := range facts {
-		roles |= 1 << facts[i].Role
+		if _, isTime := parseMoment(text.Unquote(facts[i].Value), f.Format, &text.Clock{}); isTime || facts[i].Role != Reset {
+			roles |= 1 << facts[i].Role
+		}
 	}
 	return roles
 }
@@ -159,7 +159,10 @@ func isName(key string) bool { return len(key) <= longestName && text.IsToken(ke
 func (n name) known() name {
 	n.dictionary = strings.EqualFold(n.Key, "RateLimit")
 	n.hint = hintOf(n.Policy, n.digits)
-	n.place = int(n.order)<<8 | int(n.Role)<<1
+	n.place = int(n.order) << 8
+	if n.Role != Rate { // which comes first, because it decides what a remaining of -1 means
+		n.place |= int(n.Role) << 1
+	}
 	if n.weak {
 		n.place++
 	}

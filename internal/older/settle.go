@@ -112,12 +112,14 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 
 // dropComments drops a vendor's policies without a limit if the usual fields are present,
 // because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
+// In parallel lists, it drops a quota of 0 behind the first: 50, 0 has no second limit (Brave).
 func (ts *tallies) dropComments() {
 	usual := slices.ContainsFunc(ts.list, func(t tally) bool {
 		return t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
 	})
 	for i := range ts.list {
-		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
+		t := &ts.list[i]
+		if usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() || t.column > 0 && t.quota == 0 {
 			*t = noTally
 		}
 	}

@@ -116,7 +116,8 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			}
 			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Params: fact.params}
 			same := func(q Policy) bool { return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name }
-			if !slices.ContainsFunc(ts.listed, same) { // descriptors of Envoy have names
+			known := slices.ContainsFunc(ts.listed, same)          // descriptors of Envoy have names
+			if !known && (p.Quota != 0 || f.order <= draftOrder) { // X-RateLimit-Policy: 50;w=1, 0;w=2592000 (Brave)
 				*grow(&ts.listed) = p
 			}
 			taken++
@@ -185,7 +186,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 		t.quotaOf = n.order
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
-		if !v.Neg || !t.unlimited { // else this is unlimited too
+		if !v.Neg || !t.unlimited && t.rate == 0 { // else this is unlimited too, or Spring cannot count
 			t.keep(number, Remaining, &t.remaining, v.Floor())
 		}
 	case Rate:

@@ -222,17 +222,25 @@ func (m *item) readParams(params string) {
 
 // readPolicy reads a quota, perhaps with a window (100/1h). It is false if there is no number.
 func (m *item) readPolicy(value string) bool {
-	count, window, over := strings.Cut(value, "/")
-	v, ok := text.ParseCount(text.Trim(count))
+	count, window, over := cutOver(value)
+	v, ok := text.ParseCount(count)
 	if !ok || v.Neg {
 		return false
 	}
 	if m.quota = v.Floor(); over {
-		own := parseWindow(text.Trim(window))
+		own := parseWindow(window)
 		m.window = cmp.Or(m.window, own)
 		return own > 0
 	}
 	return true
+}
+
+// cutOver cuts 600/15m, and 10 per 1 hour (Flask-Limiter).
+func cutOver(value string) (count, over string, ok bool) {
+	if count, over, ok = strings.Cut(value, " per "); !ok {
+		count, over, ok = strings.Cut(value, "/")
+	}
+	return text.Trim(count), text.Trim(over), ok
 }
 
 // isPairs reports whether a value begins with a number before a colon: 100:1,1000:10 (Riot), or
@@ -268,8 +276,7 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 // used and quota (Hotstuff), and 60/1m is quota and window.
 func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
-	first, second, _ := strings.Cut(value, "/")
-	first, second = text.Trim(first), text.Trim(second)
+	first, second, _ := cutOver(value)
 	a, isPair := text.ParseCount(first)
 	b, isCounted := text.ParseCount(second)
 	switch {

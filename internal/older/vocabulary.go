@@ -91,12 +91,12 @@ var vocabulary = []struct {
 	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
 	{"after in", word{kind: unitWord, format: Seconds}},
-	{"utc at date timestamp", word{kind: unitWord}}, // at, date, timestamp: (no vendor case)
+	{"utc at date timestamp", word{kind: unitWord}},
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
-	{"per to", word{kind: fillWord}},
+	{"per to on", word{kind: fillWord}},
 	{"size", word{kind: fillWord, shows: excluded}},
 	{"retry", word{kind: retryWord}},
-	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
+	{"retryafter", word{kind: retryWord, format: Seconds}},
 	{"wait", word{kind: retryWord, format: Seconds, weak: true}},
 
 	{"second secondly sec", word{window: 1}},
@@ -110,15 +110,15 @@ var vocabulary = []struct {
 	{"requests request req calls call", word{shows: isRequests}},
 	{"tokens", word{unit: "tokens", shows: counted}},
 	{"credits credit", word{unit: "credits", shows: counted}},
-	{"budget points units", word{shows: counted}}, // points and units: (no vendor case)
+	{"api budget points qpm searches units", word{shows: counted}},
 	{"weight", word{unit: "weight"}},
-	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (no vendor case)
+	{"concurrent concurrency", word{unit: "concurrent-requests"}},
 
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                     // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"storage page pagination", word{shows: excluded}}, // page, pagination: (no vendor case)
+	{"full", word{kind: stopWord}},                          // when all of the quota is back, which is less useful than the reset (no vendor case)
+	{"storage page pagination days", word{shows: excluded}}, // page, pagination: (no vendor case)
 
 	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
 	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX
@@ -186,11 +186,10 @@ func glued(s string) (rest string, t token) {
 func spread(list, said []token) []token {
 	for _, t := range said {
 		parts, _ := unglue(list, t.text)
-		if slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
-			list = parts
-		} else {
-			list = append(list, t)
+		if !slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
+			parts = append(list, t)
 		}
+		list = parts
 	}
 	return list
 }

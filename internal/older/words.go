@@ -82,11 +82,10 @@ func sentence(room []token, key string) (said []token, first int) {
 		said, key = append(said, tokenOf(part)), rest
 	}
 	said = append(said, tokenOf(key))
-	if len(said) > 1 && said[0].is("http") {
-		first = 1
-	}
-	if len(said) > first+1 && said[first].is("x") {
-		first++
+	for _, prefix := range []string{"http", "x"} {
+		if len(said) > first+1 && said[first].is(prefix) {
+			first++
+		}
 	}
 	return said, first
 }
@@ -207,8 +206,7 @@ func (n name) behind(said []token, first int, a anchor) name {
 		n.order, n.Form = xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
 	}
 	none := n
-	var few [maxWords + 1]string
-	policy := few[:0]
+	var policy []string
 	for _, t := range said[first:a.first] {
 		policy = n.prefix(policy, t.text)
 	}
@@ -240,10 +238,8 @@ func (n name) behind(said []token, first int, a anchor) name {
 
 // prefix reads one word before the anchor. A word that is not a vendor's names a policy.
 func (n *name) prefix(policy []string, s string) []string {
-	if s == "" {
-		return policy
-	}
 	switch t := tokenOf(s); {
+	case s == "":
 	case t.kind == vendorWord:
 		n.family, n.Unit, n.Format = strings.ToLower(s), t.unit, t.format
 	case t.is("ms"): // Azure
@@ -374,8 +370,7 @@ func (t *token) yields() bool { return t.weak || t.role == Quota }
 func (n name) unanchored(said []token, first int) name {
 	none := n
 	said = said[first:]
-	var few [maxWords]string
-	policy := n.clause(few[:0], said)
+	policy := n.clause(nil, said)
 	if !n.Role.number() && n.Role != Window || len(policy) == 0 { // X-Limit may be that of a page
 		return none
 	}
@@ -399,8 +394,7 @@ func (n name) unanchored(said []token, first int) name {
 // that there is a quota. If another word is a window, it also leaves out words for requests.
 // A word may end in limit (DayLimit).
 func looseName(policy []string) string {
-	var few [maxWords]string
-	said := few[:0]
+	var said []string
 	windowed := slices.ContainsFunc(policy, func(part string) bool { return windowOfPart(part) > 0 })
 	for _, part := range policy {
 		if before, t := glued(part); t.role == Quota {
@@ -435,7 +429,9 @@ func hintOf(policy string, digits bool) (h hint) {
 	for part := range strings.SplitSeq(policy, "-") {
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
 		h.window = cmp.Or(windowOfUnits(n, part), windowOfPart(part), h.window)
-		h.unit = cmp.Or(tokenOf(part).unit, h.unit)
+		if t := tokenOf(part); t.kind != vendorWord { // X-Ai-Quota may count questions
+			h.unit = cmp.Or(t.unit, h.unit)
+		}
 		before = part
 	}
 	first, rest, _ := strings.Cut(policy, "-")
