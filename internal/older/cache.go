@@ -37,10 +37,11 @@ func nameOf(key string) *name {
 	}
 	sum := maphash.String(seed, key)
 	first, second := &names[sum%uint64(len(names))], &names[sum>>32%uint64(len(names))]
-	for _, place := range [...]*atomic.Pointer[name]{first, second} {
-		if n := place.Load(); n != nil && n.Key == key {
-			return n
-		}
+	if n := first.Load(); n != nil && n.Key == key {
+		return n
+	}
+	if n := second.Load(); n != nil && n.Key == key {
+		return n
 	}
 	n := newName(key)
 	if n.kind == otherKind && rand.Uint32()%16 != 0 { // a flood of names must not displace the rest
