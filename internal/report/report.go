@@ -162,18 +162,28 @@ func (m moment) until(wait time.Duration) string {
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
-	var joined []ratelimit.Policy
+	type identity struct {
+		name, key string
+		keyed     bool
+	}
+	identify := func(p *ratelimit.Policy) identity {
+		return identity{p.Name, string(p.PartitionKey), p.PartitionKey != nil}
+	}
+	joined := make(map[identity]bool)
 	for _, l := range f.Limits {
 		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 		if p, ok := f.PolicyOf(l); ok {
 			limit = limit.with(p)
-			joined = append(joined, p)
+			joined[identify(&p)] = true
 		}
 		list = append(list, limit)
 	}
-	for _, p := range f.Policies {
-		if !slices.ContainsFunc(joined, p.Equal) {
-			list = append(list, Limit{Name: p.Name}.with(p))
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		if id := identify(p); joined[id] {
+			delete(joined, id) // limits join the first policy of an identity
+		} else {
+			list = append(list, Limit{Name: p.Name}.with(*p))
 		}
 	}
 	return list
