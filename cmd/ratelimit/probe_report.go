@@ -43,7 +43,7 @@ type line struct {
 	Refused bool           `json:"refused"`        // by a limit
 	Asked   *float64       `json:"wait,omitempty"` // requested by a refusal, in seconds
 	Form    string         `json:"form,omitempty"` // dialect of the limits
-	Limits  []report.Limit `json:"limits"`
+	Limits  []report.Limit `json:"limits"`         // the first ones, with texts of a bounded length
 
 	sent, received, until time.Time // until is the end of the requested wait; zero if there is none
 	policies              bool      // the response announces policies
@@ -76,8 +76,10 @@ func (r *probeReport) add(resp *http.Response, err error, sent, received time.Ti
 		l.retryAfter = a.Source == ratelimit.SourceRetryAfter
 	}
 	l.policies = len(a.Fields.Policies) > 0
-	l.Limits = report.LimitsOf(a.Fields)[:len(a.Fields.Limits)] // policies without a limit are at the end
-	for _, limit := range l.Limits {
+	limits := report.LimitsOf(a.Fields) // policies without a limit are at the end
+	for _, limit := range limits[:min(len(a.Fields.Limits), mostLimits)] {
+		limit = limit.Kept()
+		l.Limits = append(l.Limits, limit)
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
 			r.names = append(r.names, limit.Name)
 		}
@@ -121,8 +123,11 @@ func (r *probeReport) summary() string {
 	return text
 }
 
-// mostColumns is the largest number of limits in a row and in the table.
-const mostColumns = 6
+// The bounds of the report.
+const (
+	mostColumns = 6  // limits in a row and in the table
+	mostLimits  = 32 // limits of a response
+)
 
 // notSeen lists the rules that the run could not test.
 func (r *probeReport) notSeen() []string {
