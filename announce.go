@@ -182,8 +182,9 @@ func (a announcer) WriteString(text string) (int, error) {
 
 // ReadFrom copies the first bytes, since an empty body sends no header. The server sends the rest.
 func (a announcer) ReadFrom(r io.Reader) (int64, error) {
-	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, 512))
-	if err != nil || first == 0 {
+	const most = 512
+	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, most))
+	if err != nil || first < most {
 		return first, err
 	}
 	rest, err := io.Copy(a.s.writer, r)

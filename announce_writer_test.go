@@ -272,6 +272,28 @@ func TestAnnounceNothingCopied(t *testing.T) {
 	}
 }
 
+// A growing is a reader of parts. At an empty part it ends, and then goes on, as a terminal does.
+type growing []string
+
+func (g *growing) Read(p []byte) (int, error) {
+	part := (*g)[0]
+	if *g = (*g)[1:]; part == "" {
+		return 0, io.EOF
+	}
+	return copy(p, part), nil
+}
+
+// A copy ends at the first end of its source, also behind Middlewares.
+func TestAnnounceCopiesToTheEnd(t *testing.T) {
+	p := newPair(t)
+	copied := int64(0)
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		copied, _ = io.Copy(w, &growing{"hello", "", " again", ""})
+	})
+	require.Equal(t, "hello", bodyOf(t, sendTo(t, start(t, 1, p.outer.Handler(p.inner.Handler(next))), 1, "GET")))
+	require.Equal(t, int64(5), copied)
+}
+
 // A countingListener counts the bytes that its connections send by sendfile.
 type countingListener struct {
 	net.Listener
