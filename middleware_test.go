@@ -565,6 +565,25 @@ func TestMiddlewareDialectsShare(t *testing.T) {
 	}
 }
 
+// A handler may write the current fields under the names of the draft, which are not the keys of
+// net/http, in one line or in addition to another.
+func TestMiddlewareSpellings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		header http.Header
+		want   string
+	}{
+		"as in the draft":  {header: http.Header{"RateLimit-Policy": {`"a";q=50`}, "RateLimit": {`"a";r=0;t=40`}}, want: `"a";r=0;t=40`},
+		"in small letters": {header: http.Header{"ratelimit": {`"a";r=9;t=40`, `"b";r=5`}}, want: `"a";r=3;t=40, "b";r=5`},
+		"in two spellings": {header: http.Header{limitKey: {`"b";r=5`}, "RateLimit": {`"a";r=2;t=4`}}, want: `"b";r=5, "a";r=2;t=9`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { maps.Copy(w.Header(), tc.header) })
+			h := served(limited(t, `"a";q=50`, `"a";r=3;t=9`).Handler(next), nil).Header()
+			require.Equal(t, http.Header{policyKey: {`"a";q=50`}, limitKey: {tc.want}}, h)
+		})
+	}
+}
+
 // Upstream announces an unlimited quota, so the tightest limit in front is the tightest of all.
 func TestMiddlewareUnlimited(t *testing.T) {
 	upstream := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

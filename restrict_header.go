@@ -52,6 +52,9 @@ func (j *joining) join() error {
 	}
 	wait := j.own.RetryAfter() // holds even if own cannot be announced
 	found, ok := older.Find(nil, j.h, j.options.tables(nil))
+	if j.respell(found) {
+		found, ok = older.Find(nil, j.h, j.options.tables(nil))
+	}
 	switch {
 	case !ok:
 		j.note(refuse("", ErrTooMany))
@@ -77,6 +80,19 @@ func (j *joining) join() error {
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
 	exposeAbroad(j.h)
 	return joinErrors(j.errs...)
+}
+
+// respell moves lines of the current fields from other spellings, such as RateLimit, to the keys of
+// net/http. Otherwise these lines would stay next to the joined ones.
+func (j *joining) respell(found []older.Field) (moved bool) {
+	for _, f := range found {
+		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && (key == policyKey || key == limitKey) {
+			j.h[key] = slices.Concat(j.h[key], f.Lines)
+			delete(j.h, f.Key)
+			moved = true
+		}
+	}
+	return moved
 }
 
 func (j *joining) note(err error) {
