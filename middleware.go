@@ -128,7 +128,7 @@ func (s *handling) refuse() {
 		s.by.fault(s.request, err)
 	}
 	w := s.writer
-	if exposeAbroad(w.Header()); s.announces() {
+	if s.announces() {
 		s.lookOutside()
 		w = s.announcer()
 	}

@@ -51,10 +51,7 @@ func (j *joining) join() error {
 		}
 	}
 	wait := j.own.RetryAfter() // holds even if own cannot be announced
-	found, ok := older.Find(nil, j.h, j.options.tables(nil))
-	if j.respell(found) {
-		found, ok = older.Find(nil, j.h, j.options.tables(nil))
-	}
+	found, ok := j.find()
 	switch {
 	case !ok:
 		j.note(refuse("", ErrTooMany))
@@ -82,17 +79,18 @@ func (j *joining) join() error {
 	return joinErrors(j.errs...)
 }
 
-// respell moves lines of the current fields from other spellings, such as RateLimit, to the keys of
-// net/http. Otherwise these lines would stay next to the joined ones.
-func (j *joining) respell(found []older.Field) (moved bool) {
+// find returns the fields of limits. It moves the lines of a current field from other spellings of
+// its name, such as RateLimit, to its key. Otherwise they would stay next to the joined lines.
+func (j *joining) find() (found []older.Field, ok bool) {
+	found, ok = older.Find(nil, j.h, j.options.tables(nil))
 	for _, f := range found {
-		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && (key == policyKey || key == limitKey) {
+		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && fieldOf(fieldName(key)) != nil {
 			j.h[key] = slices.Concat(j.h[key], f.Lines)
 			delete(j.h, f.Key)
-			moved = true
+			return j.find()
 		}
 	}
-	return moved
+	return found, ok
 }
 
 func (j *joining) note(err error) {
@@ -126,7 +124,7 @@ func (j *joining) joinFound(found []older.Field) {
 	j.joined = f
 	j.note(f.write(j.h, replaceLine))
 	if j.writeForms(); len(j.forms) > 0 {
-		found, _ = older.Find(nil, j.h, j.options.tables(nil))
+		found, _ = j.find()
 	}
 	j.note(lowerOlder(j.h, found, &j.own, &j.options, j.status))
 }
