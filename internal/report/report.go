@@ -166,7 +166,7 @@ func LimitsOf(f ratelimit.Fields) []Limit {
 		name, key string
 		keyed     bool
 	}
-	identify := func(p *ratelimit.Policy) identity {
+	identify := func(p ratelimit.Policy) identity {
 		return identity{p.Name, string(p.PartitionKey), p.PartitionKey != nil}
 	}
 	joined := make(map[identity]bool)
@@ -174,16 +174,15 @@ func LimitsOf(f ratelimit.Fields) []Limit {
 		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 		if p, ok := f.PolicyOf(l); ok {
 			limit = limit.with(p)
-			joined[identify(&p)] = true
+			joined[identify(p)] = true
 		}
 		list = append(list, limit)
 	}
-	for i := range f.Policies {
-		p := &f.Policies[i]
+	for _, p := range f.Policies {
 		if id := identify(p); joined[id] {
 			delete(joined, id) // limits join the first policy of an identity
 		} else {
-			list = append(list, Limit{Name: p.Name}.with(*p))
+			list = append(list, Limit{Name: p.Name}.with(p))
 		}
 	}
 	return list
