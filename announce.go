@@ -98,10 +98,7 @@ func (s *handling) announce(status int) {
 		return
 	}
 	j := joining{h: s.writer.Header(), status: status, refuses: len(s.decision.Violated) > 0}
-	var outside error
-	if s.outside != nil {
-		outside = s.joinOutside(j)
-	}
+	outside := s.joinOutside(j)
 	j.own = s.decision.Fields
 	s.mu.Lock()
 	s.announced, j.forms = true, slices.Concat(s.by.Dialects, s.inner)
