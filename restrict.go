@@ -66,7 +66,7 @@ func restrict(upstream, own Fields) (Fields, error) {
 // index in own.
 func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
 	out := slices.Concat(upstream, own)[:len(upstream)] // a copy, even if own is empty
-	var index map[identity]int // nil if own has few members
+	var index map[identity]int                          // nil if own has few members
 	if len(own) >= manyPolicies {
 		index = make(map[identity]int, len(own))
 		for j := range own {
