@@ -80,6 +80,7 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	s := &handling{Context: ctx, by: m, writer: w, request: r}
 	s.outer, _ = ctx.Value(handlingKey{}).(*handling)
+	s.lookOutside()
 	var err error
 	s.decision, err = m.Take(r)
 	if s.decision.Done != nil {
@@ -96,7 +97,6 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.decided && len(s.decision.Violated) > 0:
 		s.refuse()
 	case s.announces():
-		s.lookOutside()
 		status := http.StatusInternalServerError // if next panics, and a handler in front recovers
 		defer func() { s.announce(status) }()
 		m.next.ServeHTTP(s.announcer(), r.WithContext(s))
@@ -129,7 +129,6 @@ func (s *handling) refuse() {
 	}
 	w := s.writer
 	if s.announces() {
-		s.lookOutside()
 		w = s.announcer()
 	}
 	sendProblem(w, s.request, status, body)
