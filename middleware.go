@@ -119,11 +119,8 @@ func (m *handler) fault(r *http.Request, err error) {
 
 // refuse answers a request that exceeds a limit.
 func (s *handling) refuse() {
-	p := s.decision.Problem
-	if p == nil {
-		p = NewProblem(QuotaExceeded, s.decision.Violated...)
-	}
-	status, body, err := refusalOf(&s.decision.Fields, p)
+	d := &s.decision
+	status, body, err := refusalOf(&d.Fields, d.Problem, d.Violated)
 	if err != nil {
 		s.by.fault(s.request, err)
 	}

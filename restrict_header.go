@@ -75,7 +75,7 @@ func (j *joining) join() error {
 		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
-	exposeAbroad(j.h)
+	exposeAbroad(j.h, j.options.tables(nil))
 	return joinErrors(j.errs...)
 }
 
