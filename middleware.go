@@ -119,8 +119,7 @@ func (m *handler) fault(r *http.Request, err error) {
 
 // refuse answers a request that exceeds a limit.
 func (s *handling) refuse() {
-	d := &s.decision
-	status, body, err := refusalOf(&d.Fields, d.Problem, d.Violated)
+	status, body, err := refusalOf(&s.decision.Fields, s.decision.Problem, s.decision.Violated)
 	if err != nil {
 		s.by.fault(s.request, err)
 	}

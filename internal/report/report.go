@@ -162,24 +162,20 @@ func (m moment) until(wait time.Duration) string {
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
-	type identity struct {
-		name, key string
-		keyed     bool
+	identity := func(p ratelimit.Policy) string {
+		return fmt.Sprintf("%q %t %s", p.Name, p.PartitionKey == nil, p.PartitionKey)
 	}
-	identify := func(p ratelimit.Policy) identity {
-		return identity{p.Name, string(p.PartitionKey), p.PartitionKey != nil}
-	}
-	joined := make(map[identity]bool)
+	joined := make(map[string]bool)
 	for _, l := range f.Limits {
 		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 		if p, ok := f.PolicyOf(l); ok {
 			limit = limit.with(p)
-			joined[identify(p)] = true
+			joined[identity(p)] = true
 		}
 		list = append(list, limit)
 	}
 	for _, p := range f.Policies {
-		if id := identify(p); joined[id] {
+		if id := identity(p); joined[id] {
 			delete(joined, id) // limits join the first policy of an identity
 		} else {
 			list = append(list, Limit{Name: p.Name}.with(p))
