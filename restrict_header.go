@@ -12,9 +12,9 @@ import (
 // [Restrict] does. It is for gateways without net/http; others put a [Middleware] in front of a
 // reverse proxy. If the status is a refusal, a reset alone is a wait. o is as for [ParseAny].
 //
-//   - RateLimit-Policy and RateLimit get the members of both. If policies of one name mean
-//     different things (ErrConflict), both stay. A malformed field is replaced, or stays if there
-//     is nothing to write.
+//   - RateLimit-Policy and RateLimit get the members of both, in any spelling of the keys. If
+//     policies of one name mean different things (ErrConflict), both stay. A malformed field is
+//     replaced, or stays if there is nothing to write.
 //   - Each older form is lowered alone, because a client may know no other. A limit of own lowers
 //     the older limit of its name. The tightest other limit of own replaces the tightest older
 //     limit, if it is tighter, at no faster pace than upstream's. Numbers keep their format. Lines
