@@ -65,8 +65,8 @@ func restrict(upstream, own Fields) (Fields, error) {
 // identity. The other members of own follow. join gets a copy of the member of upstream, and the
 // index in own.
 func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
-	out := slices.Concat(upstream, own)[:len(upstream)] // the caller may change it
-	var index map[identity]int                          // nil if own has few members
+	out := withRoom(upstream, len(own))
+	var index map[identity]int // nil if own has few members
 	if len(own) >= manyPolicies {
 		index = make(map[identity]int, len(own))
 		for j := range own {
