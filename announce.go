@@ -94,7 +94,7 @@ func (s *handling) joinOutside(j joining) error {
 // announce joins the Decision with the header of a response, once, before the header is
 // sent with a final status.
 func (s *handling) announce(status int) {
-	if s.announced {
+	if s.announced || !s.announces() {
 		return
 	}
 	j := joining{h: s.writer.Header(), status: status, refuses: len(s.decision.Violated) > 0}
@@ -141,12 +141,15 @@ func (s *handling) writes(forms []*Dialect) bool {
 // it is one pointer, so it needs no allocation.
 type announcer struct{ s *handling }
 
-// announcer returns a ResponseWriter that is a Flusher and a Hijacker if s.writer is.
+// announcer returns the ResponseWriter of the response, which is a Flusher and a Hijacker if s.writer
+// is. It is s.writer if nothing is announced.
 func (s *handling) announcer() http.ResponseWriter {
 	a := announcer{s}
 	_, flushes := s.writer.(http.Flusher)
 	_, hijacks := s.writer.(http.Hijacker)
 	switch {
+	case !s.announces():
+		return s.writer
 	case flushes && hijacks:
 		return flushHijacker{hijacker{a}}
 	case flushes:

@@ -96,14 +96,22 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 	case s.decided && len(s.decision.Violated) > 0:
 		s.refuse()
-	case s.announces():
-		status := http.StatusInternalServerError // if next panics, and a handler in front recovers
-		defer func() { s.announce(status) }()
-		m.next.ServeHTTP(s.announcer(), r.WithContext(s))
-		status = http.StatusOK
 	default:
-		m.next.ServeHTTP(w, r.WithContext(s))
+		s.pass()
 	}
+}
+
+// pass calls next. Afterwards net/http removes the files of the request's form, and handlers in front
+// may read the pattern that matched.
+func (s *handling) pass() {
+	status := http.StatusInternalServerError // if next panics, and a handler in front recovers
+	r := s.request.WithContext(s)
+	defer func() {
+		s.request.MultipartForm, s.request.Pattern = r.MultipartForm, r.Pattern
+		s.announce(status)
+	}()
+	s.by.next.ServeHTTP(s.announcer(), r)
+	status = http.StatusOK
 }
 
 func (m *handler) fault(r *http.Request, err error) {
@@ -123,9 +131,5 @@ func (s *handling) refuse() {
 	if err != nil {
 		s.by.fault(s.request, err)
 	}
-	w := s.writer
-	if s.announces() {
-		w = s.announcer()
-	}
-	sendProblem(w, s.request, status, body)
+	sendProblem(s.announcer(), s.request, status, body)
 }

@@ -78,7 +78,7 @@ func (r *probeReport) add(resp *http.Response, err error, sent, received time.Ti
 	l.policies = len(a.Fields.Policies) > 0
 	limits := report.LimitsOf(a.Fields) // policies without a limit are at the end
 	for _, limit := range limits[:min(len(a.Fields.Limits), mostLimits)] {
-		limit = limit.Kept()
+		limit = *limit.Kept()
 		l.Limits = append(l.Limits, limit)
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
 			r.names = append(r.names, limit.Name)
@@ -123,11 +123,8 @@ func (r *probeReport) summary() string {
 	return text
 }
 
-// The bounds of the report.
-const (
-	mostColumns = 6  // limits in a row and in the table
-	mostLimits  = 32 // limits of a response
-)
+// The bounds of the report: limits in a row and in the table, and limits of a response.
+const mostColumns, mostLimits = 6, 32
 
 // notSeen lists the rules that the run could not test.
 func (r *probeReport) notSeen() []string {

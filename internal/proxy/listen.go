@@ -47,8 +47,7 @@ type socket struct {
 }
 
 func (s *socket) Close() error {
-	err := s.Listener.Close()
-	return errors.Join(err, s.remove())
+	return errors.Join(s.Listener.Close(), s.remove())
 }
 
 // listenUnix listens at a Unix socket that this user alone may use. It replaces a socket

@@ -75,18 +75,17 @@ func (h Hosts) add(p *response) {
 	host.Form = cmp.Or(strings.Clone(a.Fields.Dialect), host.Form)
 	for _, l := range LimitsOf(a.Fields) {
 		if l.Remaining != nil && (host.Lowest == nil || *l.Remaining < *host.Lowest.Remaining) {
-			kept := l.Kept()
-			host.Lowest = &kept
+			host.Lowest = l.Kept()
 		}
 	}
 }
 
 // Kept returns a limit without the memory of its response, and with texts of a bounded length.
-func (l Limit) Kept() Limit {
+func (l Limit) Kept() *Limit {
 	l.Name = strings.Clone(l.Name[:min(len(l.Name), mostName)])
 	l.Unit = strings.Clone(l.Unit[:min(len(l.Unit), mostName)])
 	l.PartitionKey = bytes.Clone(l.PartitionKey[:min(len(l.PartitionKey), mostName)])
-	return l
+	return &l
 }
 
 // Announced reports whether a response announced limits.
