@@ -55,6 +55,7 @@ const (
 	exitFine = iota
 	exitDoubtful
 	exitFailed
+	exitInterrupted = 130 // as in a shell
 )
 
 func main() {

@@ -97,9 +97,6 @@ func (r *probeReport) complete() {
 	}
 }
 
-// exitInterrupted is the exit status after an interrupt, which a shell uses too.
-const exitInterrupted = 130
-
 // status returns the exit status of the run.
 func (r *probeReport) status() int {
 	switch {
