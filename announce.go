@@ -141,8 +141,8 @@ func (s *handling) writes(forms []*Dialect) bool {
 // it is one pointer, so it needs no allocation.
 type announcer struct{ s *handling }
 
-// announcer returns the ResponseWriter of the response, which is a Flusher and a Hijacker if s.writer
-// is. It is s.writer if nothing is announced.
+// announcer returns the ResponseWriter of the response. It is a Flusher and a Hijacker if s.writer
+// is, and s.writer itself if nothing is announced.
 func (s *handling) announcer() http.ResponseWriter {
 	a := announcer{s}
 	_, flushes := s.writer.(http.Flusher)

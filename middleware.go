@@ -101,8 +101,8 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass calls next. Afterwards net/http removes the files of the request's form, and handlers in front
-// may read the pattern that matched.
+// pass calls next. The request in front gets the form, whose files net/http removes, and the
+// pattern that has matched.
 func (s *handling) pass() {
 	status := http.StatusInternalServerError // if next panics, and a handler in front recovers
 	r := s.request.WithContext(s)

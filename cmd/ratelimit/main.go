@@ -146,7 +146,8 @@ func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		return 0, usageError{errors.New("there are arguments: leave them out")}
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
+		_, err := fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
+		return exitFine, err
 	}
 	return exitFine, nil
 }
