@@ -93,14 +93,11 @@ func (s *handling) joinOutside(j joining) error {
 // announce joins the Decision with the header of a response, once, before the header is
 // sent with a final status.
 func (s *handling) announce(status int) {
-	if s.announced {
+	if s.announced || !s.announces() {
 		return
 	}
 	j := joining{h: s.writer.Header(), status: status, refuses: len(s.decision.Violated) > 0}
-	var outside error
-	if s.outside != nil {
-		outside = s.joinOutside(j)
-	}
+	outside := s.joinOutside(j)
 	j.own = s.decision.Fields
 	s.mu.Lock()
 	s.announced, j.forms = true, slices.Concat(s.by.Dialects, s.inner)
@@ -143,12 +140,15 @@ func (s *handling) writes(forms []*Dialect) bool {
 // it is one pointer, so it needs no allocation.
 type announcer struct{ s *handling }
 
-// announcer returns a ResponseWriter that is a Flusher and a Hijacker if s.writer is.
+// announcer returns the ResponseWriter of the response. It is a Flusher and a Hijacker if s.writer
+// is, and s.writer itself if nothing is announced.
 func (s *handling) announcer() http.ResponseWriter {
 	a := announcer{s}
 	_, flushes := s.writer.(http.Flusher)
 	_, hijacks := s.writer.(http.Hijacker)
 	switch {
+	case !s.announces():
+		return s.writer
 	case flushes && hijacks:
 		return flushHijacker{hijacker{a}}
 	case flushes:
@@ -181,8 +181,9 @@ func (a announcer) WriteString(text string) (int, error) {
 
 // ReadFrom copies the first bytes, since an empty body sends no header. The server sends the rest.
 func (a announcer) ReadFrom(r io.Reader) (int64, error) {
-	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, 512))
-	if err != nil || first == 0 {
+	const most = 512
+	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, most))
+	if err != nil || first < most {
 		return first, err
 	}
 	rest, err := io.Copy(a.s.writer, r)

@@ -227,7 +227,7 @@ func TestAnnounceShapes(t *testing.T) {
 				require.Implements(t, (*interface{ FlushError() error })(nil), w)
 			}))).ServeHTTP(tc.writer, httptest.NewRequest("GET", "/", nil))
 			require.True(t, looked)
-			s := &handling{writer: tc.writer}
+			s := &handling{writer: tc.writer, decided: true, decision: Decision{Fields: fieldsOf(t, ``, `"a";r=1`)}}
 			var kept http.ResponseWriter
 			requireAllocs(t, 0, func() { kept = s.announcer() })
 			require.Equal(t, tc.shape, shapeOf(kept))
@@ -270,6 +270,28 @@ func TestAnnounceNothingCopied(t *testing.T) {
 			require.Equal(t, []string{"9"}, resp.Header[retryAfterKey])
 		})
 	}
+}
+
+// A growing is a reader of parts. At an empty part it ends, and then goes on, as a terminal does.
+type growing []string
+
+func (g *growing) Read(p []byte) (int, error) {
+	part := (*g)[0]
+	if *g = (*g)[1:]; part == "" {
+		return 0, io.EOF
+	}
+	return copy(p, part), nil
+}
+
+// A copy ends at the first end of its source, also behind Middlewares.
+func TestAnnounceCopiesToTheEnd(t *testing.T) {
+	p := newPair(t)
+	copied := int64(0)
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		copied, _ = io.Copy(w, &growing{"hello", "", " again", ""})
+	})
+	require.Equal(t, "hello", bodyOf(t, sendTo(t, start(t, 1, p.outer.Handler(p.inner.Handler(next))), 1, "GET")))
+	require.Equal(t, int64(5), copied)
 }
 
 // A countingListener counts the bytes that its connections send by sendfile.

@@ -80,6 +80,7 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	s := &handling{Context: ctx, by: m, writer: w, request: r}
 	s.outer, _ = ctx.Value(handlingKey{}).(*handling)
+	s.lookOutside()
 	var err error
 	s.decision, err = m.Take(r)
 	if s.decision.Done != nil {
@@ -95,15 +96,22 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 	case s.decided && len(s.decision.Violated) > 0:
 		s.refuse()
-	case s.announces():
-		s.lookOutside()
-		status := http.StatusInternalServerError // if next panics, and a handler in front recovers
-		defer func() { s.announce(status) }()
-		m.next.ServeHTTP(s.announcer(), r.WithContext(s))
-		status = http.StatusOK
 	default:
-		m.next.ServeHTTP(w, r.WithContext(s))
+		s.pass()
 	}
+}
+
+// pass calls next. The request in front gets the form, whose files net/http removes, and the
+// pattern that has matched.
+func (s *handling) pass() {
+	status := http.StatusInternalServerError // if next panics, and a handler in front recovers
+	r := s.request.WithContext(s)
+	defer func() {
+		s.request.MultipartForm, s.request.Pattern = r.MultipartForm, r.Pattern
+		s.announce(status)
+	}()
+	s.by.next.ServeHTTP(s.announcer(), r)
+	status = http.StatusOK
 }
 
 func (m *handler) fault(r *http.Request, err error) {
@@ -119,18 +127,9 @@ func (m *handler) fault(r *http.Request, err error) {
 
 // refuse answers a request that exceeds a limit.
 func (s *handling) refuse() {
-	p := s.decision.Problem
-	if p == nil {
-		p = NewProblem(QuotaExceeded, s.decision.Violated...)
-	}
-	status, body, err := refusalOf(&s.decision.Fields, p)
+	status, body, err := refusalOf(&s.decision.Fields, s.decision.Problem, s.decision.Violated)
 	if err != nil {
 		s.by.fault(s.request, err)
 	}
-	w := s.writer
-	if exposeAbroad(w.Header()); s.announces() {
-		s.lookOutside()
-		w = s.announcer()
-	}
-	sendProblem(w, s.request, status, body)
+	sendProblem(s.announcer(), s.request, status, body)
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,14 @@ import (
 	"log"
 	"maps"
 	"math/rand/v2"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/textproto"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -561,6 +564,67 @@ func TestMiddlewareDialectsShare(t *testing.T) {
 					require.Len(t, got, 10, "Unix seconds")
 				}
 			}
+		})
+	}
+}
+
+// A handler may write the current fields under the names of the draft, which are not the keys of
+// net/http, in one line or in addition to another.
+func TestMiddlewareSpellings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		header http.Header
+		want   string
+	}{
+		"as in the draft":  {header: http.Header{"RateLimit-Policy": {`"a";q=50`}, "RateLimit": {`"a";r=0;t=40`}}, want: `"a";r=0;t=40`},
+		"in small letters": {header: http.Header{"ratelimit": {`"a";r=9;t=40`, `"b";r=5`}}, want: `"a";r=3;t=40, "b";r=5`},
+		"in two spellings": {header: http.Header{limitKey: {`"b";r=5`}, "RateLimit": {`"a";r=2;t=4`}}, want: `"b";r=5, "a";r=2;t=9`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { maps.Copy(w.Header(), tc.header) })
+			h := served(limited(t, `"a";q=50`, `"a";r=3;t=9`).Handler(next), nil).Header()
+			require.Equal(t, http.Header{policyKey: {`"a";q=50`}, limitKey: {tc.want}}, h)
+		})
+	}
+}
+
+// net/http removes the files of a form, and handlers in front read which pattern has matched, as
+// without a Middleware, even if the handler panics.
+func TestMiddlewareKeepsRequest(t *testing.T) {
+	const pattern = "POST /upload"
+	for name, panics := range map[string]bool{"it returns": false, "it panics": true} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			t.Setenv("TMPDIR", folder)
+			t.Setenv("TMP", folder) // on Windows
+			mux := http.NewServeMux()
+			mux.HandleFunc(pattern, func(_ http.ResponseWriter, r *http.Request) {
+				require.NoError(t, r.ParseMultipartForm(1))
+				files, err := os.ReadDir(folder)
+				require.NoError(t, err)
+				require.Len(t, files, 1)
+				if panics {
+					panic("a mistake")
+				}
+			})
+			p, matched := newPair(t), ""
+			server := start(t, 1, recovering(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer func() { matched = r.Pattern }()
+				p.outer.Handler(p.inner.Handler(mux)).ServeHTTP(w, r)
+			})))
+			var body bytes.Buffer
+			form := multipart.NewWriter(&body)
+			part, err := form.CreateFormFile("file", "name")
+			require.NoError(t, err)
+			_, _ = part.Write(make([]byte, 1000))
+			require.NoError(t, form.Close())
+			resp, err := http.Post(server.URL+"/upload", form.FormDataContentType(), &body)
+			require.NoError(t, err)
+			resp.Body.Close()
+			server.Close() // waits until the request has ended
+			require.Equal(t, pattern, matched)
+			files, err := os.ReadDir(folder)
+			require.NoError(t, err)
+			require.Empty(t, files)
 		})
 	}
 }

@@ -98,29 +98,19 @@ func (p Problem) MarshalJSON() ([]byte, error) { return p.marshal(p.Status) }
 // marshal returns p in JSON. status takes the place of a Status that is not 0.
 func (p *Problem) marshal(status int) ([]byte, error) {
 	b := append(make([]byte, 0, 256), '{')
-	begin := func(name string) {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(appendJSONString(b, name), ':')
-	}
-	known := p.members()
-	for _, m := range known {
+	for _, m := range p.members() {
 		switch v := m.value.(type) {
 		case *string:
 			if *v != "" {
-				begin(m.name)
-				b = appendJSONString(b, *v)
+				b = appendJSONString(beginMember(b, m.name), *v)
 			}
 		case *int:
 			if *v != 0 {
-				begin(m.name)
-				b = strconv.AppendInt(b, int64(status), 10)
+				b = strconv.AppendInt(beginMember(b, m.name), int64(status), 10)
 			}
 		case *[]string:
 			if *v != nil {
-				begin(m.name)
-				b = append(b, '[')
+				b = append(beginMember(b, m.name), '[')
 				for i, s := range *v {
 					if i > 0 {
 						b = append(b, ',')
@@ -131,9 +121,23 @@ func (p *Problem) marshal(status int) ([]byte, error) {
 			}
 		}
 	}
-	if len(p.Extensions) == 0 {
-		return append(b, '}'), nil
+	if len(p.Extensions) > 0 {
+		return p.extend(b)
 	}
+	return append(b, '}'), nil
+}
+
+// beginMember appends the name of a member to the beginning of an object.
+func beginMember(b []byte, name string) []byte {
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	return append(appendJSONString(b, name), ':')
+}
+
+// extend completes an object with the Extensions.
+func (p *Problem) extend(b []byte) ([]byte, error) {
+	known := p.members()
 	for _, name := range slices.Sorted(maps.Keys(p.Extensions)) {
 		value := p.Extensions[name]
 		switch {
@@ -142,13 +146,11 @@ func (p *Problem) marshal(status int) ([]byte, error) {
 		case !utf8.ValidString(name), !utf8.Valid(value), !json.Valid(value):
 			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrSyntax)
 		}
-		begin(name)
-		b = append(b, value...)
+		b = append(beginMember(b, name), value...)
 	}
-	b = append(b, '}')
 	// Values that are valid alone may be nested too deeply within the object.
 	var out bytes.Buffer
-	if err := json.Compact(&out, b); err != nil {
+	if err := json.Compact(&out, append(b, '}')); err != nil {
 		return nil, fmt.Errorf("ratelimit: problem extensions: %w: %w", ErrSyntax, err)
 	}
 	return out.Bytes(), nil

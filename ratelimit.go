@@ -164,10 +164,10 @@ func (f Fields) Join(g Fields) Fields {
 	return f
 }
 
-// withRoom returns a list with room for n more members. slices.Grow may allocate twice.
+// withRoom returns a copy of a list with room for n more members. slices.Grow may allocate twice.
 func withRoom[T any](list []T, n int) []T {
-	if n == 0 {
-		return list
+	if len(list)+n == 0 {
+		return nil
 	}
 	return append(make([]T, 0, len(list)+n), list...)
 }

@@ -13,9 +13,9 @@ import (
 // [Restrict] does. It is for gateways without net/http; others put a [Middleware] in front of a
 // reverse proxy. If the status is a refusal, a reset alone is a wait. o is as for [ParseAny].
 //
-//   - RateLimit-Policy and RateLimit get the members of both. If policies of one name mean
-//     different things (ErrConflict), both stay. A malformed field is replaced, or stays if there
-//     is nothing to write.
+//   - RateLimit-Policy and RateLimit get the members of both, in any spelling of the keys. If
+//     policies of one name mean different things (ErrConflict), both stay. A malformed field is
+//     replaced, or stays if there is nothing to write.
 //   - Each older form is lowered alone, because a client may know no other. A limit of own lowers
 //     the older limit of its name. The tightest other limit of own replaces the tightest older
 //     limit, if it is tighter, at no faster pace than upstream's. Numbers keep their format. Lines
@@ -52,7 +52,7 @@ func (j *joining) join() error {
 		}
 	}
 	wait := j.own.RetryAfter() // holds even if own cannot be announced
-	found, ok := older.Find(nil, j.h, j.options.tables(nil))
+	found, ok := j.find()
 	switch {
 	case !ok:
 		j.note(refuse("", ErrTooMany))
@@ -76,8 +76,22 @@ func (j *joining) join() error {
 		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
-	exposeAbroad(j.h)
+	exposeAbroad(j.h, j.options.tables(nil))
 	return joinErrors(j.errs...)
+}
+
+// find returns the fields of limits. It moves the lines of a current field from other spellings of
+// its name, such as RateLimit, to its key. Otherwise they would stay next to the joined lines.
+func (j *joining) find() (found []older.Field, ok bool) {
+	found, ok = older.Find(nil, j.h, j.options.tables(nil))
+	for _, f := range found {
+		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && fieldOf(fieldName(key)) != nil {
+			j.h[key] = slices.Concat(j.h[key], f.Lines)
+			delete(j.h, f.Key)
+			return j.find()
+		}
+	}
+	return found, ok
 }
 
 func (j *joining) note(err error) {
@@ -111,7 +125,7 @@ func (j *joining) joinFound(found []older.Field) {
 	j.joined = f
 	j.note(f.write(j.h, replaceLine))
 	if j.writeForms(); len(j.forms) > 0 {
-		found, _ = older.Find(nil, j.h, j.options.tables(nil))
+		found, _ = j.find()
 	}
 	j.note(lowerOlder(j.h, found, &j.own, &j.options, j.status))
 }

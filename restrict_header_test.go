@@ -451,6 +451,24 @@ func TestRestrictHeaderMixed(t *testing.T) {
 // pickOf returns one of a list.
 func pickOf[T any](rnd *rand.Rand, list ...T) T { return list[rnd.IntN(len(list))] }
 
+// Law 10: the spelling of the names makes no difference, as a header of net/http may have any key.
+func TestRestrictHeaderSpellings(t *testing.T) {
+	rnd, o := rand.New(rand.NewPCG(5, 23)), LegacyOptions{Now: time.Unix(1.8e9, 0)}
+	for range 2000 {
+		usual, own, other := upstreamHeader(rnd, o.Now), fuzzFields(rnd), http.Header{}
+		for key, lines := range usual {
+			if key != dateKey && key != ageKey && !strings.HasPrefix(key, retryAfterKey) {
+				key = pickOf(rnd, key, strings.ToLower(key), strings.ReplaceAll(key, "Ratelimit", "RateLimit"))
+			}
+			other[key] = slices.Clone(lines)
+		}
+		was := other.Clone()
+		want, got := RestrictHeader(usual, 200, own, o), RestrictHeader(other, 200, own, o)
+		require.Equal(t, want == nil, got == nil, "%v: %v, %v", was, want, got)
+		require.Equal(t, usual, HeaderOf(other), "%v with %v", was, own)
+	}
+}
+
 // upstreamHeader returns the header of a server that announces limits in up to three forms:
 // the current fields, older drafts, one family with any format of a reset, the windows of
 // Kong, lists, and the units of language models. It has a clock of its own, or none.

@@ -98,6 +98,18 @@ func TestRestrictDialect(t *testing.T) {
 	}
 }
 
+// A change of the result does not change the limits of upstream, which may be those of a
+// configuration.
+func TestRestrictCopies(t *testing.T) {
+	upstream := fieldsOf(t, `"a";q=9`, `"a";r=9`)
+	for _, own := range []Fields{{}, fieldsOf(t, `"b";q=1`, ``), fieldsOf(t, ``, `"b";r=1`)} {
+		got, err := Restrict(upstream, own)
+		require.NoError(t, err)
+		got.Policies[0].Quota, got.Limits[0].Remaining = 1, 1
+		require.Equal(t, fieldsOf(t, `"a";q=9`, `"a";r=9`), upstream)
+	}
+}
+
 func cloneFields(f Fields) Fields {
 	f.Policies, f.Limits = slices.Clone(f.Policies), slices.Clone(f.Limits)
 	return f

@@ -85,10 +85,7 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // On error nothing is written. The error wraps ErrMissing if p names a violated policy that
 // is not in f. Otherwise it is that of [Fields.Set] or [Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error {
-	if p == nil {
-		p = NewProblem(QuotaExceeded)
-	}
-	status, body, err := refusalOf(&f, p)
+	status, body, err := refusalOf(&f, p, nil)
 	if err != nil {
 		return err
 	}
@@ -100,14 +97,17 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	o := LegacyOptions{Now: time.Now()}
 	_ = lowerOlder(h, found, &f, &o, status) // as far as the older forms can express it
 	raiseRetryAfter(h, f.RetryAfter(), o.Now, true)
-	exposeAbroad(h)
+	exposeAbroad(h, nil)
 	sendProblem(w, r, status, body)
 	return nil
 }
 
-// refusalOf returns the status and the JSON of a refusal by p. On error it returns the parts
-// that can be sent.
-func refusalOf(f *Fields, p *Problem) (status int, body []byte, err error) {
+// refusalOf returns the status and the JSON of a refusal by p, or by the default problem with the
+// violated policies if p is nil. On error it returns the parts that can be sent.
+func refusalOf(f *Fields, p *Problem, violated []string) (status int, body []byte, err error) {
+	if p == nil {
+		p = NewProblem(QuotaExceeded, violated...)
+	}
 	status, body, err = p.document()
 	if err != nil { // an extension is invalid
 		plain := *p
@@ -134,7 +134,10 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 // of all fields in h that [ParseAny] reads to Access-Control-Expose-Headers. Call it after the
 // fields are set. [Refuse] and [Middleware] call it if the response allows another origin. The
 // names are needed next to "*" too: for a request with credentials, "*" is an ordinary name.
-func Expose(h http.Header) {
+func Expose(h http.Header) { expose(h, nil) }
+
+// expose is [Expose] for fields that may also be of dialects.
+func expose(h http.Header, dialects []*older.Table) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key
 	for _, line := range lines {
@@ -143,9 +146,14 @@ func Expose(h http.Header) {
 		}
 	}
 	var names []string
-	for key, values := range h {
-		name := http.CanonicalHeaderKey(key)
-		if len(values) > 0 && !seen[name] && (older.Knows(key) || name == retryAfterKey) {
+	found, _ := older.Find(nil, h, dialects)
+	for key, lines := range h {
+		if older.Knows(key) || strings.EqualFold(key, retryAfterKey) {
+			found = append(found, older.Field{Key: key, Lines: lines})
+		}
+	}
+	for _, f := range found {
+		if name := http.CanonicalHeaderKey(f.Key); len(f.Lines) > 0 && !seen[name] {
 			seen[name] = true
 			names = append(names, fieldName(name))
 		}
@@ -164,9 +172,9 @@ func Expose(h http.Header) {
 	h[exposeField] = append(kept, added)
 }
 
-// exposeAbroad calls Expose if scripts of another origin may read the response.
-func exposeAbroad(h http.Header) {
+// exposeAbroad calls expose if scripts of another origin may read the response.
+func exposeAbroad(h http.Header, dialects []*older.Table) {
 	if lines := h["Access-Control-Allow-Origin"]; len(lines) > 0 && lines[0] != "" {
-		Expose(h)
+		expose(h, dialects)
 	}
 }

@@ -223,6 +223,8 @@ func TestExpose(t *testing.T) {
 		{"Retry-After", http.Header{"Retry-After": {"1"}}, []string{"Retry-After"}},
 		{"legacy fields", http.Header{"X-Ratelimit-Limit": {"1"}, "Ratelimit-Remaining": {"1"}, "X-Rate-Limit-Reset": {"1"}, "X-Acme-Ratelimited": {"1"}},
 			[]string{"Ratelimit-Remaining, X-Acme-Ratelimited, X-Rate-Limit-Reset, X-Ratelimit-Limit"}},
+		{"fields without the words rate limit", http.Header{"X-Acme-Requests-Remaining": {"1"}, "Retry-After-Ms": {"1"}, "X-Disk-Remaining": {"1"}},
+			[]string{"Retry-After-Ms, X-Acme-Requests-Remaining"}},
 		{"keys in other spellings", http.Header{"RateLimit": {"1"}, "Ratelimit": {"1"}, "retry-after": {"1"}}, []string{"RateLimit, Retry-After"}},
 		{"a key without lines", http.Header{"Ratelimit": {}, "Retry-After": nil}, nil},
 		{"keys that are no names", http.Header{"X-Rate\u212aLimit-Ratelimit": {"1"}, "Ratelimit, Set-Cookie": {"1"}, "Trailer:Ratelimit": {"1"}, "Ratelimit\r\n": {"1"}, "Ratelimité": {"1"}}, nil},
@@ -266,6 +268,15 @@ func TestExpose(t *testing.T) {
 	shared := []string{"A"}
 	Expose(http.Header{"Ratelimit": {"1"}, expose: shared})
 	require.Equal(t, []string{"A"}, shared, "lines may be shared")
+}
+
+// A Middleware exposes the fields of its Dialects, which may have any names.
+func TestMiddlewareExposes(t *testing.T) {
+	d, err := NewDialect("acme", DialectField{Name: "Acme-Left", Role: RoleRemaining})
+	require.NoError(t, err)
+	w := served(limited(t, ``, `"a";r=5`, d).Handler(accept), http.Header{"Access-Control-Allow-Origin": {"*"}})
+	require.Equal(t, []string{"5"}, w.Header()["Acme-Left"])
+	require.Equal(t, []string{"Acme-Left, RateLimit"}, w.Header()["Access-Control-Expose-Headers"])
 }
 
 // Refuse lowers the older fields of another limiter, and a Middleware joins both.

@@ -15,10 +15,13 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// helps has the help of each verb, without its flags.
-//
-//go:embed help
-var helps embed.FS
+// help is that of the program, and helps has that of each verb without its flags.
+var (
+	//go:embed help/ratelimit.txt
+	help string
+	//go:embed help
+	helps embed.FS
+)
 
 // newFlags returns the flags of a verb. They print nothing.
 func newFlags(verbName string) *flag.FlagSet {

@@ -714,11 +714,12 @@ type fullDisk struct{}
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestOutputFails(t *testing.T) {
-	for _, args := range [][]string{{}, {"-json"}} {
+	const file = wire + "express-draft-8-1.http"
+	for _, args := range [][]string{{"inspect", file}, {"inspect", "-json", file}, {"inspect", "-by-host", file}, {"fuzz", "-print"}, {"version"}} {
 		var stderr strings.Builder
-		status := run(t.Context(), append(append([]string{"inspect"}, args...), wire+"express-draft-8-1.http"), nil, fullDisk{}, &stderr)
+		status := run(t.Context(), args, nil, fullDisk{}, &stderr)
 		require.Equal(t, 2, status)
-		require.Equal(t, "ratelimit inspect: no space left\n", stderr.String())
+		require.Equal(t, "ratelimit "+args[0]+": no space left\n", stderr.String())
 	}
 }
 

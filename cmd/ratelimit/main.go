@@ -35,20 +35,19 @@ import (
 
 // A verb is a command of the program. run returns the exit status, or an error to print.
 type verb struct {
-	name, about string
-	run         func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error)
+	name string
+	run  func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error)
 	// ends means that an interrupt ends ctx instead of the program, so that the verb can finish
 	// its work.
 	ends bool
 }
 
-// verbs are listed in the help in this order.
 var verbs = []verb{
-	{name: "inspect", about: "show the rate limits in HTTP responses, and check them", run: inspect},
-	{name: "probe", about: "test whether a server enforces the limits it announces", run: probe, ends: true},
-	{name: "proxy", about: "forward requests, delaying them to stay within the server's limits", run: runProxy, ends: true},
-	{name: "fuzz", about: "compare a parser in any language with this one, on random cases", run: runFuzz, ends: true},
-	{name: "version", about: "print the version of this program", run: version},
+	{name: "inspect", run: inspect},
+	{name: "probe", run: probe, ends: true},
+	{name: "proxy", run: runProxy, ends: true},
+	{name: "fuzz", run: runFuzz, ends: true},
+	{name: "version", run: version},
 }
 
 // The exit statuses of every verb.
@@ -56,6 +55,7 @@ const (
 	exitFine = iota
 	exitDoubtful
 	exitFailed
+	exitInterrupted = 130 // as in a shell
 )
 
 func main() {
@@ -65,7 +65,7 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs responses that no request asked for, with their content
 	if len(args) == 0 {
-		fmt.Fprint(stderr, help())
+		fmt.Fprint(stderr, help)
 		return exitFailed
 	}
 	switch args[0] {
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		fallthrough
 	case "-h", "-help", "--help":
-		fmt.Fprint(stdout, help())
+		fmt.Fprint(stdout, help)
 		return exitFine
 	case "-v", "-version", "--version":
 		args = append([]string{"version"}, args[1:]...)
@@ -137,26 +137,6 @@ func changes(a, b string) int {
 	return 1 + min(changes(a[1:], b[1:]), changes(a[1:], b), changes(a, b[1:]))
 }
 
-func help() string {
-	var b strings.Builder
-	b.WriteString("usage: ratelimit verb [flags] [arguments]\n\nThe verbs are\n\n")
-	for _, v := range verbs {
-		fmt.Fprintf(&b, "  %-9s %s\n", v.name, v.about)
-	}
-	b.WriteString(`
-For the flags and the exit status of a verb: ratelimit help inspect
-
-Examples:
-
-  curl -si https://api.example/ | ratelimit inspect
-  ratelimit inspect -lint response.http
-  ratelimit probe http://localhost:8080/
-  ratelimit proxy -to https://api.example/
-  ratelimit fuzz -- python3 parser.py
-`)
-	return b.String()
-}
-
 func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	flags := newFlags("version")
 	if err := parse(flags, args, stdout); err != nil {
@@ -166,7 +146,8 @@ func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		return 0, usageError{errors.New("there are arguments: leave them out")}
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
+		_, err := fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
+		return exitFine, err
 	}
 	return exitFine, nil
 }

@@ -58,7 +58,7 @@ func TestCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":       {nil, help()},
+		"nothing":       {nil, help},
 		"no such verb":  {[]string{"inspekt"}, "ratelimit: unknown verb \"inspekt\": did you mean inspect?\nFor help: ratelimit -h\n"},
 		"a neighbour":   {[]string{"prxy"}, "ratelimit: unknown verb \"prxy\": did you mean proxy?\nFor help: ratelimit -h\n"},
 		"a long word":   {[]string{"inspect" + strings.Repeat("x", 99)}, "ratelimit: unknown verb \"inspect" + strings.Repeat("x", 99) + "\"\nFor help: ratelimit -h\n"},

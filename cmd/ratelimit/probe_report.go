@@ -43,7 +43,7 @@ type line struct {
 	Refused bool           `json:"refused"`        // by a limit
 	Asked   *float64       `json:"wait,omitempty"` // requested by a refusal, in seconds
 	Form    string         `json:"form,omitempty"` // dialect of the limits
-	Limits  []report.Limit `json:"limits"`
+	Limits  []report.Limit `json:"limits"`         // the first ones, with texts of a bounded length
 
 	sent, received, until time.Time // until is the end of the requested wait; zero if there is none
 	policies              bool      // the response announces policies
@@ -76,8 +76,10 @@ func (r *probeReport) add(resp *http.Response, err error, sent, received time.Ti
 		l.retryAfter = a.Source == ratelimit.SourceRetryAfter
 	}
 	l.policies = len(a.Fields.Policies) > 0
-	l.Limits = report.LimitsOf(a.Fields)[:len(a.Fields.Limits)] // policies without a limit are at the end
-	for _, limit := range l.Limits {
+	limits := report.LimitsOf(a.Fields) // policies without a limit are at the end
+	for _, limit := range limits[:min(len(a.Fields.Limits), mostLimits)] {
+		limit = *limit.Kept()
+		l.Limits = append(l.Limits, limit)
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
 			r.names = append(r.names, limit.Name)
 		}
@@ -94,9 +96,6 @@ func (r *probeReport) complete() {
 		r.Models = append(r.Models, report.Printable(model))
 	}
 }
-
-// exitInterrupted is the exit status after an interrupt, which a shell uses too.
-const exitInterrupted = 130
 
 // status returns the exit status of the run.
 func (r *probeReport) status() int {
@@ -121,8 +120,8 @@ func (r *probeReport) summary() string {
 	return text
 }
 
-// mostColumns is the largest number of limits in a row and in the table.
-const mostColumns = 6
+// The bounds of the report: limits in a row and in the table, and limits of a response.
+const mostColumns, mostLimits = 6, 32
 
 // notSeen lists the rules that the run could not test.
 func (r *probeReport) notSeen() []string {

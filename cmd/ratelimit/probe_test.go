@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -483,6 +484,25 @@ func TestProbeLongName(t *testing.T) {
 	_, stdout, _ := probing("-n", "2", "-rate", "1000", s.URL)
 	require.Contains(t, stdout, `"nnnn`)
 	require.Less(t, len(stdout), 2000)
+}
+
+// The report of many answers with long headers and many limits needs little memory.
+func TestProbeMemory(t *testing.T) {
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	report, now := &probeReport{}, time.Now()
+	before := inUse()
+	for i := range 100 {
+		line := fmt.Sprintf(`"%d%s";r=1`, i, strings.Repeat("n", 100_000)) + strings.Repeat(`, "n";r=1`, 1000)
+		report.add(&http.Response{Header: http.Header{"Ratelimit": {line}}}, nil, now, now)
+	}
+	require.Less(t, inUse()-before, int64(4<<20))
+	require.Len(t, report.Requests, 100)
+	require.Len(t, report.Requests[99].Limits, mostLimits)
 }
 
 // If a server announces nothing, no rule can be checked.

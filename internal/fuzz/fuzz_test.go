@@ -270,6 +270,19 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
+// An interrupt at a terminal ends the program too, perhaps before it ends the context.
+func TestProgramInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, end := talking(func(string, io.Writer) bool { return false })
+		defer end()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		_, err := p.Ask(ctx, newCase(1, ratelimit.LimitField, `"a";r=1`))
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(time.Second)
+	})
+}
+
 // A verdict that differs has a way and a section.
 func TestCompare(t *testing.T) {
 	members := func(text string) Verdict { return Verdict{true, json.RawMessage(text)} }

@@ -48,7 +48,9 @@ func (p *Program) Ask(ctx context.Context, c Case) (Verdict, error) {
 	sent, replied := encode(c), make(chan error, 1)
 	go func() {
 		var err error
-		v, err = p.exchange(sent, c.ID)
+		if v, err = p.exchange(sent, c.ID); err != nil {
+			time.Sleep(100 * time.Millisecond) // an interrupt may end the program before it ends ctx
+		}
 		replied <- err
 	}()
 	var err error

@@ -493,6 +493,13 @@ func TestListenUnix(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
+	other, err := net.ListenPacket("unixgram", path)
+	require.NoError(t, err)
+	_, _, err = listen("admin", "unix:"+path)
+	require.ErrorContains(t, err, "-admin: another program listens")
+	require.NoError(t, other.Close())
+	require.NoError(t, os.Remove(path))
+
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, _, err = listen("admin", "unix:"+path)
 	require.ErrorContains(t, err, "-admin: there is a file that is no socket")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // isListenable reports whether an address has the form that listen accepts. Without this check an
@@ -46,8 +47,7 @@ type socket struct {
 }
 
 func (s *socket) Close() error {
-	err := s.Listener.Close()
-	return errors.Join(err, s.remove())
+	return errors.Join(s.Listener.Close(), s.remove())
 }
 
 // listenUnix listens at a Unix socket that this user alone may use. It replaces a socket
@@ -61,9 +61,12 @@ func listenUnix(path string) (net.Listener, error) {
 	case info.Mode()&fs.ModeSocket == 0:
 		return nil, errors.New("there is a file that is no socket: remove it, or take another path")
 	default:
-		if conn, err := net.Dial("unix", path); err == nil {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
 			conn.Close()
-			return nil, errors.New("another program listens at this socket: end it, or take another path")
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) { // a busy program, or one with datagrams, listens too
+			return nil, errors.New("another program listens at this socket: end it and remove the socket, or take another path")
 		}
 	}
 	private, err := os.MkdirTemp(filepath.Dir(path), ".s")

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -140,4 +141,28 @@ func TestVendors(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, r.Notes(), text)
 	}
+}
+
+// A header of 400 KB has a thousand policies that differ only in their last parameter, and each
+// limit breaks a rule. Its limits and its faults take only a few times its memory.
+func TestManyMembers(t *testing.T) {
+	const members = 1000
+	var policies, limits []string
+	keys := ""
+	for i := range 50 {
+		keys += fmt.Sprintf(";x-%d", i)
+	}
+	for i := range members {
+		policies, limits = append(policies, fmt.Sprintf(`"a";q=9%s;x-n=%d`, keys, i)), append(limits, `"a";r=9;y`)
+	}
+	r, err := readText("paste", "RateLimit-Policy: "+strings.Join(policies, ",")+"\nRateLimit: "+strings.Join(limits, ","))
+	require.NoError(t, err)
+	r.Check()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	joined, faults := LimitsOf(r.Fields), r.Faults()
+	runtime.ReadMemStats(&after)
+	require.Len(t, joined, 2*members-1)
+	require.Greater(t, len(faults), members)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }

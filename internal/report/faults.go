@@ -85,7 +85,7 @@ type Fault struct {
 	Place  string // the field, with the number of the member
 	Cause  string // why the field is malformed, or ""
 	Remedy string // how to keep the rule, or ""
-	Value  string // a line of the field
+	Value  string // a line of the field as it was sent: show an Excerpt of it
 	Offset int    // of the byte at fault in Value, or of the member; -1 without Value
 	Line   int    // in the text, from 1; 0 if it is unknown
 
@@ -133,7 +133,7 @@ func (r *Report) faultAt(field string, line, offset, item int) Fault {
 		}
 	}
 	if line < len(lines) && offset <= len(lines[line]) {
-		f.Value, f.Offset = Printable(lines[line]), offset
+		f.Value, f.Offset = lines[line], offset
 		if numbers := r.response.lines[http.CanonicalHeaderKey(field)]; line < len(numbers) {
 			f.Line = numbers[line]
 		}

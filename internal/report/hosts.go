@@ -34,7 +34,7 @@ type Hosts map[string]*Host
 // The bounds of Hosts, for captures of any size.
 const (
 	mostHosts  = 10_000
-	mostName   = 256 // bytes of the name of a host, and of a text of its lowest limit
+	mostName   = 256 // bytes of the name of a host, and of a text of a limit that is kept
 	otherHosts = "(other hosts)"
 )
 
@@ -75,13 +75,13 @@ func (h Hosts) add(p *response) {
 	host.Form = cmp.Or(strings.Clone(a.Fields.Dialect), host.Form)
 	for _, l := range LimitsOf(a.Fields) {
 		if l.Remaining != nil && (host.Lowest == nil || *l.Remaining < *host.Lowest.Remaining) {
-			host.Lowest = l.kept()
+			host.Lowest = l.Kept()
 		}
 	}
 }
 
-// kept returns a limit without the memory of its response, and with texts of a bounded length.
-func (l Limit) kept() *Limit {
+// Kept returns a limit without the memory of its response, and with texts of a bounded length.
+func (l Limit) Kept() *Limit {
 	l.Name = strings.Clone(l.Name[:min(len(l.Name), mostName)])
 	l.Unit = strings.Clone(l.Unit[:min(len(l.Unit), mostName)])
 	l.PartitionKey = bytes.Clone(l.PartitionKey[:min(len(l.PartitionKey), mostName)])

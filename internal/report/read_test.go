@@ -232,7 +232,11 @@ func FuzzRead(f *testing.F) {
 		for _, fault := range r.Faults() {
 			require.LessOrEqual(t, fault.Offset, len(fault.Value))
 			require.LessOrEqual(t, fault.Line, lines)
-			shown = append(shown, fault.Place, fault.Cause, fault.Remedy, fault.Value)
+			shown = append(shown, fault.Place, fault.Cause, fault.Remedy)
+			if fault.Offset >= 0 {
+				excerpt, _ := Excerpt(fault.Value, fault.Offset, 70)
+				shown = append(shown, excerpt)
+			}
 		}
 		for _, s := range shown {
 			require.Equal(t, Printable(s), s)

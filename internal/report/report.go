@@ -162,17 +162,22 @@ func (m moment) until(wait time.Duration) string {
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
-	var joined []ratelimit.Policy
+	identity := func(p ratelimit.Policy) string {
+		return fmt.Sprintf("%q %t %s", p.Name, p.PartitionKey == nil, p.PartitionKey)
+	}
+	joined := make(map[string]bool)
 	for _, l := range f.Limits {
 		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 		if p, ok := f.PolicyOf(l); ok {
 			limit = limit.with(p)
-			joined = append(joined, p)
+			joined[identity(p)] = true
 		}
 		list = append(list, limit)
 	}
 	for _, p := range f.Policies {
-		if !slices.ContainsFunc(joined, p.Equal) {
+		if id := identity(p); joined[id] {
+			delete(joined, id) // limits join the first policy of an identity
+		} else {
 			list = append(list, Limit{Name: p.Name}.with(p))
 		}
 	}

@@ -31,15 +31,12 @@ func Clip(s string) string {
 	return text
 }
 
-// Excerpt cuts a text to a number of columns around an offset, and returns the column of the offset,
-// which is never in an ellipsis.
+// Excerpt cuts a text to a number of columns around an offset, makes it printable, and returns the
+// column of the offset, which is never in an ellipsis.
 func Excerpt(s string, offset, columns int) (text string, column int) {
-	if len(s) <= columns {
-		return s, offset
-	}
-	start := min(max(offset-columns/2, 0), len(s)-columns)
-	end := start + columns
-	text = s[start:end]
+	start := max(min(offset-columns/2, len(s)-columns), 0)
+	end := min(start+columns, len(s))
+	text = Printable(s[start:end])
 	if start > 0 {
 		text = ellipsis + text[len(ellipsis):]
 	}
