@@ -84,12 +84,16 @@ func (j *joining) join() error {
 // its name, such as RateLimit, to its key. Otherwise they would stay next to the joined lines.
 func (j *joining) find() (found []older.Field, ok bool) {
 	found, ok = older.Find(nil, j.h, j.options.tables(nil))
+	moved := false
 	for _, f := range found {
-		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && fieldOf(fieldName(key)) != nil {
+		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && (key == policyKey || key == limitKey) {
 			j.h[key] = slices.Concat(j.h[key], f.Lines)
 			delete(j.h, f.Key)
-			return j.find()
+			moved = true
 		}
+	}
+	if moved {
+		return j.find()
 	}
 	return found, ok
 }
