@@ -82,8 +82,7 @@ func (s *handling) joinOutside(j joining) error {
 			j.h[key] = now[len(lines):]
 		}
 	}
-	clock := text.Clock{Header: j.h}
-	outside, _, _ := parseAny(s.outside, &j.options, clock) // a malformed field is reported if it is still there
+	outside, _, _ := parseAny(s.outside, &j.options, text.Clock{Header: j.h}) // a malformed field is reported if it is still there
 	if j.own = outside.asCurrent(false); len(j.own.Limits)+len(j.own.Policies) == 0 {
 		return nil
 	}
@@ -97,7 +96,10 @@ func (s *handling) announce(status int) {
 		return
 	}
 	j := joining{h: s.writer.Header(), status: status, refuses: len(s.decision.Violated) > 0}
-	outside := s.joinOutside(j)
+	var outside error
+	if s.outside != nil {
+		outside = s.joinOutside(j)
+	}
 	j.own = s.decision.Fields
 	s.mu.Lock()
 	s.announced, j.forms = true, slices.Concat(s.by.Dialects, s.inner)
