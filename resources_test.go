@@ -35,14 +35,17 @@ func playResources(t *testing.T, rt *Transport, scene string) {
 		d, err := time.ParseDuration(at + "s")
 		require.NoError(t, err)
 		time.Sleep(time.Until(start.Add(d)))
-		reply = resourceAnswer(said)
+		reason, waits := strings.CutPrefix(said, "waits")
+		if reply = ""; !waits {
+			reply = resourceAnswer(said)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path, nil)
 		require.NoError(t, err)
 		req.Header = header
 		resp, err := rt.RoundTrip(req)
 		cancel()
-		if reason, ok := strings.CutPrefix(said, "waits"); ok {
+		if waits {
 			var wait *WaitError
 			require.ErrorAs(t, err, &wait, line)
 			require.Equal(t, strings.TrimSpace(reason), wait.Reason, line)
@@ -799,4 +802,12 @@ func TestResourcesWholeSeconds(t *testing.T) {
 				3.5 /a: core r=1;t=1`)
 		})
 	}
+	inBubble(t, "a refusal before one was shorter shows nothing", func(t *testing.T) {
+		playResources(t, &Transport{}, `
+			0 /a: core r=3;t=1
+			1.2 /a: 429; Retry-After: 1
+			2.2 /a: core r=0;t=1
+			2.69 /a: waits limit
+			2.7 /a: core r=1;t=1`)
+	})
 }

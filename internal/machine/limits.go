@@ -329,25 +329,38 @@ func (f *flow) note(s *Stock) {
 // 0.5 s announces the same. With GCRA of 10/s and a burst of 5, 200 jobs take 43 s if each wait is a
 // whole second, and 25 s otherwise.
 type wholeSeconds struct {
-	since time.Time // the first answer with a limit
-	exact bool      // a reset was longer, or half of a second was too short
+	since  time.Time // the first answer with a limit
+	exact  bool      // a reset was longer, or half of a second was too short
+	halved bool      // half of a second has taken the place of a reset
 }
 
 // halve halves resets of a second, unless they may be the last second of a longer window. After
 // half of the time, one unit of two or more is back, if they come back one after the other.
 func (w *wholeSeconds) halve(a *Answer, received time.Time) {
-	known := !a.Refused && !w.since.IsZero() && received.Sub(w.since) >= time.Second
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
 		w.since = cmp.Or(w.since, received)
 		w.exact = w.exact || s.Reset > time.Second || s.Window > 0 || s.Quota < 2
-		if s.Reset == time.Second && known && !w.exact {
-			s.Reset /= 2
+	}
+	if a.Refused || w.exact || received.Sub(w.since) < time.Second {
+		return
+	}
+	for i := range a.Stocks {
+		if s := &a.Stocks[i]; s.Reset == time.Second {
+			s.Reset, w.halved = s.Reset/2, true
 		}
 	}
-	if a.Wait == time.Second && a.Exhausted() && known && !w.exact && !a.RetryAfter {
-		a.Wait /= 2
+	if a.Wait == time.Second && a.Exhausted() && !a.RetryAfter {
+		a.Wait, w.halved = a.Wait/2, true
 	}
+}
+
+// refused takes note of a refusal, and reports whether half of a second, which was too short,
+// explains it.
+func (w *wholeSeconds) refused() (explained bool) {
+	explained = w.halved && !w.exact
+	w.exact = w.exact || w.halved
+	return explained
 }
 
 // lowerBound returns the smallest true value of a rounded Left, and the rounding step.

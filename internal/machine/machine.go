@@ -139,7 +139,9 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 // Otherwise GCRA on a network that loses 5 % would refuse 15 requests in place of 7.
 func (m *Machine) Failed(t *Trip, refused bool) {
 	m.under.remove(t)
-	m.seconds.exact = m.seconds.exact || refused && t.at.Sub(m.seconds.since) >= time.Second
+	if refused {
+		m.seconds.refused()
+	}
 	m.failed++
 	if t.number == m.number {
 		m.probed = time.Time{}
@@ -212,9 +214,7 @@ func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 // rejected counts a refusal, once for all requests under way together, and returns the wait.
 func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
-	tried := !m.seconds.exact && !m.seconds.since.IsZero() && received.Sub(m.seconds.since) >= time.Second
-	m.seconds.exact = m.seconds.exact || tried
-	if !tried && (m.lastSilent || !a.Exhausted()) { // half of a second explains it
+	if !m.seconds.refused() && (m.lastSilent || !a.Exhausted()) {
 		together := m.UnderWay() + 1
 		if m.rate.run > 0 { // half of a thousand is too many if five were served
 			together = min(together, mostPerServed*m.rate.run)
