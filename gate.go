@@ -217,7 +217,7 @@ func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody 
 func (p *Pass) Failed() {
 	p.finish(func(time.Time) {
 		for l := &p.leg; l != nil; l = l.next {
-			l.entry.machine.Failed(&l.trip, false)
+			l.entry.machine.Failed(&l.trip)
 		}
 	})
 }
@@ -265,16 +265,11 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 			answer, limits = divide(answer)
 		}
 	}
-	if limits.Refused && !answer.Refused { // by a limit of the resource
-		e.machine.Returned(&p.trip, now)
-	} else {
-		e.learn(&p.leg, a, &answer, received)
-	}
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
 		switch {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
-			x.machine.Failed(&l.trip, true)
+			answer.Explained = x.machine.RefusedElsewhere(&l.trip) || answer.Explained
 		case l == named:
 			x.learn(l, a, &limits, received)
 		case len(limits.Stocks) > 0: // of something else
@@ -282,6 +277,11 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 		default:
 			x.machine.Answered(&l.trip, &machine.Answer{}, received)
 		}
+	}
+	if limits.Refused && !answer.Refused { // by a limit of the resource
+		e.machine.Returned(&p.trip, now)
+	} else {
+		e.learn(&p.leg, a, &answer, received)
 	}
 }
 

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -802,6 +803,18 @@ func TestResourcesWholeSeconds(t *testing.T) {
 				3.5 /a: core r=1;t=1`)
 		})
 	}
+	inBubble(t, "a refusal without a limit says nothing of concurrency", func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, `
+			0 /a: core r=0;t=1
+			1 /a: core r=0;t=1
+			1.5 /a: 429; Retry-After: 1
+			2.5 /b: 200; Server: x`)
+		for range 2 {
+			p, _ := rt.Gate.TryEnter("https://api.example")
+			require.NotNil(t, p)
+		}
+	})
 	inBubble(t, "a refusal before one was shorter shows nothing", func(t *testing.T) {
 		playResources(t, &Transport{}, `
 			0 /a: core r=3;t=1
@@ -809,5 +822,33 @@ func TestResourcesWholeSeconds(t *testing.T) {
 			2.2 /a: core r=0;t=1
 			2.69 /a: waits limit
 			2.7 /a: core r=1;t=1`)
+	})
+}
+
+// A request that waits for its key, and then for a resource, fails as soon as it is certain that its
+// deadline is too early for the resource, also behind a request that costs less.
+func TestResourcesDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, costs := time.Now(), int64(1)
+		rt := &Transport{Cost: func(*http.Request) []Cost { return []Cost{{Unit: "tokens", Units: costs}} }}
+		playResources(t, rt, `
+			0 /a: RateLimit-Policy: "t";q=60;w=60;qu="tokens"; RateLimit: "t";r=20;t=1; X-RateLimit-Resource: one
+			0 /b: 302; Retry-After: 10`)
+		var all sync.WaitGroup
+		wait := func(cost int64, by, ends time.Duration, refused bool) {
+			costs = cost
+			all.Go(func() {
+				ctx, cancel := context.WithDeadline(t.Context(), start.Add(by))
+				defer cancel()
+				req := newRequest(t, "https://api.example/a").WithContext(ctx)
+				_, err := rt.RoundTrip(req)
+				require.Equal(t, refused, errors.As(err, new(*WaitError)))
+				require.Equal(t, ends, time.Since(start))
+			})
+			synctest.Wait()
+		}
+		wait(50, time.Minute, 30*time.Second, false)
+		wait(60, 35*time.Second, 10*time.Second, true)
+		all.Wait()
 	})
 }

@@ -134,18 +134,22 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.under.push(t)
 }
 
-// Failed takes note that a request got no answer, or that the machine of its key learns from a
-// refusal; the server may have counted it. If it was a probe, the next request goes in its place.
-// Otherwise GCRA on a network that loses 5 % would refuse 15 requests in place of 7.
-func (m *Machine) Failed(t *Trip, refused bool) {
+// Failed takes note that a request got no answer; the server may have counted it. If it was a probe,
+// the next request goes in its place. Otherwise GCRA on a network that loses 5 % would refuse 15
+// requests in place of 7.
+func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
-	if refused {
-		m.seconds.refused()
-	}
 	m.failed++
 	if t.number == m.number {
 		m.probed = time.Time{}
 	}
+}
+
+// RefusedElsewhere takes note that the machine of the key learns from the refusal of a request. It reports
+// whether half of a second explains the refusal, which this machine waited.
+func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
+	m.Failed(t)
+	return m.seconds.refused()
 }
 
 // Answered learns from an answer, and reports whether what is known has become newer
@@ -214,7 +218,7 @@ func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 // rejected counts a refusal, once for all requests under way together, and returns the wait.
 func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
-	if !m.seconds.refused() && (m.lastSilent || !a.Exhausted()) {
+	if explained := m.seconds.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
 		together := m.UnderWay() + 1
 		if m.rate.run > 0 { // half of a thousand is too many if five were served
 			together = min(together, mostPerServed*m.rate.run)
@@ -319,7 +323,7 @@ func (m *Machine) Join(t, other *Trip, now time.Time) {
 // belongs to another Machine.
 func (m *Machine) Returned(t *Trip, now time.Time) {
 	m.limits.giveBack(t, now, &m.Settings)
-	m.Failed(t, false)
+	m.Failed(t)
 	m.failed-- // the request got an answer
 }
 
