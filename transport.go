@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
+	"github.com/httpfields/ratelimit/internal/older"
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that servers
@@ -125,7 +126,7 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	resource := cmp.Or(cmp.Or(resp.Header["X-Ratelimit-Resource"]...), cmp.Or(resp.Header["X-Ratelimit-Bucket"]...))
+	resource := cmp.Or(older.FirstLine(resp.Header["X-Ratelimit-Resource"]), older.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
 	open := pass.answered(&a, resource, received, counts)
 	if open != nil || pass.redirected && resp.Body != nil {
 		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
