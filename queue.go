@@ -190,8 +190,12 @@ func (g *Gate) leave(w *waiter, cause error) {
 		return
 	}
 	e, now := w.at, time.Now()
-	if cause == context.DeadlineExceeded {
-		v := e.machine.Ask(now, &w.pass.trip)
+	late := !w.deadline.IsZero() && !now.Before(w.deadline)
+	if cause == context.DeadlineExceeded || cause == errCancelled && late { // http.Client.Timeout also cancels
+		v := e.machine.Ask(now, &e.queue.front().pass.trip) // which nothing overtakes
+		if own := e.machine.Ask(now, &w.pass.trip); v.Until.Before(own.Until) {
+			v = own
+		}
 		if v.Depends {
 			v.Until = time.Time{}
 		}

@@ -126,6 +126,35 @@ func TestTransportClientTimeout(t *testing.T) {
 	})
 }
 
+// The client's Timeout also closes Request.Cancel. If the wait depends on an answer, its error is the
+// same as for a deadline, and the refusal of a request that waits to be sent again is returned.
+func TestTransportClientTimeoutLate(t *testing.T) {
+	for range 30 { // which of the two comes first is random
+		synctest.Test(t, func(t *testing.T) {
+			tries := 0
+			rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if tries++; tries == 1 {
+					<-req.Context().Done()
+					return nil, req.Context().Err()
+				}
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 0"), nil
+			})}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) }()
+			synctest.Wait()
+			client := &http.Client{Transport: rt, Timeout: 5 * time.Second}
+			resp, err := client.Get(example)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp.Body.Close()
+			_, err = client.Get(example)
+			require.ErrorContains(t, err, new(WaitError).Error())
+			require.Equal(t, 2, tries)
+			cancel()
+		})
+	}
+}
+
 // If its context has ended, a request is neither sent nor counted, even after a redirection.
 func TestTransportEnded(t *testing.T) {
 	s := newScript(found)
