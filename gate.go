@@ -154,7 +154,7 @@ func (e *WaitError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
-// Timeout returns true, because the error implements [net.Error].
+// Timeout returns true, so that the Timeout of a [net/url.Error] does.
 func (e *WaitError) Timeout() bool { return true }
 
 // Enter waits until a request with this key and these costs may be sent. Requests with the

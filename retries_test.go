@@ -139,6 +139,29 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
+// A request is not sent again if the Gate has no room for its key, because nothing would delay it.
+func TestTransportRetriesNoRoom(t *testing.T) {
+	wait := "429; Retry-After: 60"
+	for name, before := range map[string]bool{"before it was sent": true, "while it was under way": false} {
+		inBubble(t, name, func(t *testing.T) {
+			tries, gate := 0, &Gate{MaxKeys: 1}
+			rt := &Transport{MaxRetries: 3, Gate: gate, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if tries++; !before {
+					entered(t, gate, "other", wait)
+				}
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 60"), nil
+			})}
+			if before {
+				entered(t, gate, "other", wait)
+			}
+			resp, err := rt.RoundTrip(newRequest(t, example))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, 1, tries)
+		})
+	}
+}
+
 // A request that followed a redirection and was refused waits behind the others.
 func TestTransportRetriesBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,9 +60,9 @@ type Transport struct {
 	Observe func(*http.Request, Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
-	// is sent again if it has a key, and no body or a GetBody. After a 503, unless its wait is that
-	// of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
-	// Idempotency-Key.
+	// is sent again if the Gate remembers its key, and if it has no body or a GetBody. After a 503,
+	// unless its wait is that of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or
+	// TRACE, or an Idempotency-Key.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned. Its body is cut
 	// to the first 64 KiB, and to what came within a second. If the context is cancelled, its
@@ -90,7 +90,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
 	r, key := t.entrantOf(req, few[:0])
-	if r.trip.Follows = req.Response != nil; r.trip.Follows {
+	if r.trip.Follows = req.Response != nil; r.trip.Follows && len(key) > 0 {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
@@ -100,8 +100,9 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		return nil, err
 	}
 	sent = true
+	known := pass.entry != nil // else no refusal would delay the next try
 	resp, advice, err := t.send(req, pass)
-	for try := 0; try < t.MaxRetries && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
+	for try := 0; try < t.MaxRetries && known && sendsAgain(req, resp, &advice); try++ {
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
@@ -190,7 +191,7 @@ func firstSegment(path string) string {
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
 // the key of the redirection, but the request may have another key.
 func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
-	now := time.Now()
+	g, now := t.gate(), time.Now()
 	received := now
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
@@ -198,13 +199,13 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	advisor := t.Advisor
 	advisor.Refused = nil // it has been called for this response, whose body is closed now
 	a := advisor.Advise(req.Response, received)
-	until := received.Add(a.Wait)
+	until := received.Add(min(a.Asked, longestWait(g.MaxWait)))
 	if a.Source != SourceRetryAfter || !now.Before(until) {
 		return nil
 	}
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: string(machine.RetryAfter), Advice: a.kept("")}
-	t.gate().during(w, r.waiting, func() {
+	g.during(w, r.waiting, func() {
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
@@ -241,8 +242,8 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	r.trip.Follows = false
 	pass, err := t.gate().enter(req.Context(), key, r)
 	switch {
-	case err == nil:
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
+	case err == nil && pass.entry != nil:
+	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
 		return refusal, Advice{}, nil
 	default:
 		return nil, Advice{}, err

@@ -515,6 +515,30 @@ func TestTransportRedirect(t *testing.T) {
 	})
 }
 
+// A redirection delays the next request by at most the MaxWait of the Gate, and no request whose key
+// is "".
+func TestTransportRedirectSettings(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		rt   *Transport
+		want time.Duration // when the next request is sent
+	}{
+		{"MaxWait of the Gate", &Transport{Gate: &Gate{MaxWait: 2 * time.Second}}, 2 * time.Second},
+		{"MaxWait of the Advisor", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}}, 2 * time.Second},
+		{"the Gate obeys more than the Advisor", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}, Gate: &Gate{}}, 5 * time.Second},
+		{"no key", &Transport{Key: func(*http.Request) string { return "" }}, 0},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(seeOther+"Retry-After: 5", "")
+			tc.rt.Base = s
+			resp, err := (&http.Client{Transport: tc.rt}).Do(newRequest(t, example))
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, []time.Duration{0, tc.want}, s.seen)
+		})
+	}
+}
+
 // Refused is called once for a redirection, although its wait is computed again when the next
 // request follows.
 func TestTransportRedirectRefused(t *testing.T) {
