@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
@@ -280,38 +279,34 @@ func keepBody(resp *http.Response) {
 	if !hasBody(body) {
 		return
 	}
-	buffer, end := make([]byte, mostKept+1), make(chan any, 1)
-	var n atomic.Int64 // bytes in the buffer; a late Read may still add to them
-	var readErr error  // why the reading has ended, if it has
+	reader, writer := io.Pipe()
+	var panicked any
 	go func() {
-		defer func() { end <- recover() }() // the caller cannot recover it here
-		for limited := io.LimitReader(body, int64(len(buffer))); readErr == nil; {
-			var more int
-			more, readErr = limited.Read(buffer[n.Load():])
-			n.Add(int64(more))
+		var err error
+		defer func() {
+			panicked = recover() // the caller cannot recover it here
+			writer.CloseWithError(err)
+		}()
+		var n int64
+		if n, err = io.Copy(writer, io.LimitReader(body, mostKept+1)); n > mostKept {
+			err = io.ErrUnexpectedEOF
 		}
 	}()
-	var err error
-	select {
-	case panicked := <-end:
+	late := time.AfterFunc(longestRead, func() { writer.CloseWithError(os.ErrDeadlineExceeded) })
+	kept, _ := io.ReadAll(reader)
+	if late.Stop() {
 		body.Close()
-		if err = readErr; panicked != nil {
+		if panicked != nil {
 			panic(panicked)
 		}
-	case <-time.After(longestRead):
-		err = os.ErrDeadlineExceeded
+	} else {
 		go func() { // net/http closes a compressed body only after its first Read has ended
 			defer func() { _ = recover() }() // the caller goes on without the body
 			body.Close()
 		}()
 	}
-	kept := bytes.Clone(buffer[:n.Load()])
-	if len(kept) > mostKept {
-		kept, err = kept[:mostKept], io.ErrUnexpectedEOF
-	}
-	rest, writer := io.Pipe()
-	writer.CloseWithError(err)
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
+	kept = kept[:min(len(kept), mostKept)]
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), reader)) // which goes on with the error
 }
 
 // An answerBody is the body of an answer whose request is under way until the body ends. It
