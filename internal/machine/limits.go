@@ -130,22 +130,17 @@ func (x *limit) taken(t *Trip, r *Settings) float64 {
 // learn updates the limits from an answer, and reports whether a limit of requests allows less
 // than before. A newer answer replaces all limits of requests.
 func (l *limits) learn(t *Trip, a *Answer, newer bool, received time.Time, r *Settings, sent *traffic) (stricter bool) {
-	for i := range *l {
-		if x := &(*l)[i]; newer && x.flow == nil {
-			x.learnt = 0
-		}
-	}
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
 		requests, own := s.Unit == RequestUnit, Takes(t.Prices, s.Unit, s.Policy)
 		if requests && a.RetryAfter && s.Left == 0 || !requests && own == 0 {
 			continue
 		}
-		if x := l.of(s); x != nil && x.fill(t, s, a.Refused, received, r, sent) {
+		if x := l.of(s); x != nil && x.fill(t, s, a.Refused, newer, received, r, sent) {
 			stricter = stricter || requests
 		}
 	}
-	*l = slices.DeleteFunc(*l, func(x limit) bool { return x.learnt == 0 })
+	*l = slices.DeleteFunc(*l, func(x limit) bool { return newer && x.flow == nil && x.learnt < sent.number })
 	return stricter
 }
 
@@ -161,7 +156,7 @@ func (l *limits) served(t *Trip, received time.Time) {
 // fill sets a limit to what an answer announces, and reports whether it allows less than
 // before. If the request was sent before the limit was learnt, fill gives back its price,
 // and only lowers the limit. The server may have counted other requests under way, or not.
-func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Settings, sent *traffic) bool {
+func (x *limit) fill(t *Trip, s *Stock, refused, newer bool, received time.Time, r *Settings, sent *traffic) bool {
 	own := x.need(t.Prices, r)
 	var from, end time.Time
 	if s.Ends {
@@ -170,7 +165,7 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 	if s.Ends && x.flow == nil {
 		from = received.Add(-s.reset())
 	}
-	under, newer := x.underWay(sent, t.number, from, r)
+	under, later := x.underWay(sent, t.number, from, r)
 	left, grain := s.lowerBound()
 	if x.flow == nil {
 		under += float64(sent.failed - t.failed)
@@ -180,11 +175,11 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 		}
 		x.flow.note(s)
 		if !t.unordered {
-			x.flow.learn(t.at, left, x.sent-newer, grain, left+own >= x.quota)
+			x.flow.learn(t.at, left, x.sent-later, grain, left+own >= x.quota)
 		}
 	}
 	left = (left - under) * r.Share
-	if x.learnt > 0 && (x.flow == nil || t.number <= x.learnt) {
+	if x.learnt > 0 && (x.flow == nil && !newer || t.number <= x.learnt) {
 		x.add(x.taken(t, r), received, r) // the answer contains what is left after the request
 		stricter := left < x.left
 		x.left = min(x.left, left)
@@ -202,8 +197,8 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 }
 
 // underWay returns what the requests under way take that were sent after a time, because the server
-// has counted the others. newer is what the requests of these take that came after a number.
-func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, newer float64) {
+// has counted the others. later is what the requests of these take that came after a number.
+func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, later float64) {
 	u := sent.under.first
 	for all = float64(sent.under.n); u != nil && !from.Before(u.at); u = u.next {
 		all--
@@ -215,10 +210,10 @@ func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Setting
 		need := x.need(u.Prices, r)
 		all += need
 		if u.number > number {
-			newer += need
+			later += need
 		}
 	}
-	return all, newer
+	return all, later
 }
 
 // Takes returns what a request takes of a limit. The first of these that applies counts:
