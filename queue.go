@@ -151,6 +151,10 @@ func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wa
 	}
 	asks := waiter{pass: p, deadline: deadline}
 	x, v := e.holder(&asks, now)
+	if x != nil { // unless its timer is late
+		x.admit(now)
+		x, v = e.holder(&asks, now)
+	}
 	if x == nil {
 		e.send(p, now)
 		return nil, why
@@ -163,9 +167,6 @@ func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wa
 	}
 	x.enqueue(w)
 	x.admit(now)
-	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
-		return nil, why
-	}
 	return w, why
 }
 
