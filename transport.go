@@ -190,8 +190,7 @@ func firstSegment(path string) string {
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
 // the key of the redirection, but the request may have another key.
 func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
-	g, now := t.gate(), time.Now()
-	received := now
+	g, received := t.gate(), time.Now()
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
@@ -199,7 +198,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	advisor.Refused = nil // it has been called for this response, whose body is closed now
 	a := advisor.Advise(req.Response, received)
 	until := received.Add(min(a.Asked, longestWait(g.MaxWait)))
-	if a.Source != SourceRetryAfter || !now.Before(until) {
+	if a.Source != SourceRetryAfter || time.Until(until) <= 0 {
 		return nil
 	}
 	ctx := req.Context()
@@ -210,7 +209,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 			return
 		}
 		select {
-		case <-time.After(until.Sub(now)):
+		case <-time.After(time.Until(until)):
 		case <-ctx.Done(): // enter returns the cause
 		case <-r.cancelled:
 			err = errCancelled

@@ -32,10 +32,9 @@ type limits []limit
 
 // of returns the limit of a stock, a new one if there is none yet; nil if there are too many.
 func (l *limits) of(s *Stock) *limit {
-	for i := range *l {
-		if x := &(*l)[i]; x.policy == s.Policy && x.unit == s.Unit {
-			return x
-		}
+	same := func(x limit) bool { return x.policy == s.Policy && x.unit == s.Unit }
+	if i := slices.IndexFunc(*l, same); i >= 0 {
+		return &(*l)[i]
 	}
 	if len(*l) == maxLimits {
 		return nil

@@ -1,15 +1,6 @@
 // Package machine decides when the requests of one key may be sent. A Machine has no
 // lock, no clock, no timer and no channel: its caller passes the time. It gets numbers and
 // returns numbers, and reads no response.
-//
-// A request waits for the first of these reasons that applies:
-//
-//   - The server asked for a wait, or a refusal asked for none.
-//   - The key is new, and ten requests are under way.
-//   - A request that was sent after such a wait is a probe, and its answer has not come.
-//   - A limit has too little left.
-//   - As many requests are under way as the server takes.
-//   - Requests are spaced.
 package machine
 
 import (
@@ -65,7 +56,8 @@ type Machine struct {
 	priced     bool  // a request with prices has been answered
 }
 
-// Ask returns whether a request may be sent now. It changes nothing.
+// Ask returns whether a request may be sent now, or else the first reason to wait that applies. It
+// changes nothing.
 func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if now.Before(m.until) {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
