@@ -127,13 +127,9 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(older.FirstLine(resp.Header["X-Ratelimit-Resource"]), older.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
-	open := pass.answered(&a, resource, received, counts)
-	if open != nil || pass.redirected && resp.Body != nil {
-		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
-		if open != nil {
-			body.end = sync.OnceFunc(open.closed)
-		}
-		resp.Body = body
+	end := pass.answered(&a, resource, received, counts)
+	if end != nil || pass.redirected && resp.Body != nil {
+		resp.Body = &answerBody{resp.Body, end, received}
 	}
 	informed := a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 	if t.Observe != nil && informed {
@@ -194,10 +190,9 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
-	advisor := t.Advisor
-	advisor.Refused = nil // it has been called for this response, whose body is closed now
-	a := advisor.Advise(req.Response, received)
-	until := received.Add(min(a.Asked, longestWait(g.MaxWait)))
+	// Refused has been called for this response, whose body is closed now.
+	a := Advisor{MaxWait: g.MaxWait, Legacy: t.Advisor.Legacy}.Advise(req.Response, received)
+	until := received.Add(a.Wait)
 	if a.Source != SourceRetryAfter || time.Until(until) <= 0 {
 		return nil
 	}
@@ -233,18 +228,18 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
 }
 
-// sendAgain sends a refused request again, after the wait. If the deadline comes first, it
-// returns the refusal without advice, so that there is no further try.
+// sendAgain sends a refused request again, after the wait. If the deadline comes first, or nothing
+// would delay the request, it returns the refusal without advice, so that there is no further try.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
 	r.trip.Follows = false
 	pass, err := t.gate().enter(req.Context(), key, r)
-	switch {
-	case err == nil && pass.entry != nil:
-	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
-		return refusal, Advice{}, nil
-	default:
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded)
+	if err != nil && !late {
 		return nil, Advice{}, err
+	}
+	if err != nil || pass.entry == nil {
+		return refusal, Advice{}, nil
 	}
 	defer pass.Failed() // if GetBody fails or panics
 	again := *req
@@ -312,19 +307,21 @@ func keepBody(resp *http.Response) {
 // is also that of a redirection whose Retry-After is counted from received.
 type answerBody struct {
 	io.ReadCloser
-	end      func() // ends the request; a second call does nothing
+	end      func() // ends the request; a second call does nothing; nil if it has ended
 	received time.Time
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	if err != nil && b.end != nil {
 		b.end()
 	}
 	return n, err
 }
 
 func (b *answerBody) Close() error {
-	b.end() // first, because Close may wait for a Read under way
+	if b.end != nil {
+		b.end() // first, because Close may wait for a Read under way
+	}
 	return b.ReadCloser.Close()
 }

@@ -56,8 +56,7 @@ type Machine struct {
 	priced     bool  // a request with prices has been answered
 }
 
-// Ask returns whether a request may be sent now, or else the first reason to wait that applies. It
-// changes nothing.
+// Ask returns whether a request may be sent now, or the first reason to wait. It changes nothing.
 func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if now.Before(m.until) {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
@@ -261,9 +260,8 @@ func (m *Machine) Loss(now time.Time) Loss {
 	if now.Before(m.until) {
 		return WaitLost
 	}
-	used := now.Sub(m.last) <= idleTime
 	most := NothingLost
-	if used && (m.pool.most > 0 || m.rate.most > 0 || m.pool.atOnce > 0 || len(m.limits) > 0) {
+	if now.Sub(m.last) <= idleTime && (m.pool.room(1) > 0 || m.rate.most > 0 || len(m.limits) > 0) {
 		most = CountLost
 	}
 	for i := range m.limits {
@@ -285,7 +283,7 @@ func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
 // caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
 // soon, because the key is new.
 func (m *Machine) OpenBody() bool {
-	if m.pool.most == 0 && m.pool.atOnce == 0 && m.number > firstTrips {
+	if m.pool.room(1) == 0 && m.number > firstTrips {
 		return false
 	}
 	m.bodies++
