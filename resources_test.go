@@ -803,18 +803,24 @@ func TestResourcesWholeSeconds(t *testing.T) {
 				3.5 /a: core r=1;t=1`)
 		})
 	}
-	inBubble(t, "a refusal without a limit says nothing of concurrency", func(t *testing.T) {
-		rt := &Transport{Gate: &Gate{}}
-		playResources(t, rt, `
-			0 /a: core r=0;t=1
-			1 /a: core r=0;t=1
-			1.5 /a: 429; Retry-After: 1
-			2.5 /b: 200; Server: x`)
-		for range 2 {
-			p, _ := rt.Gate.TryEnter("https://api.example")
-			require.NotNil(t, p)
-		}
-	})
+	for name, named := range map[string]string{"": "", ", the path names another": "1.5", ", the path named another before": "0"} {
+		inBubble(t, "a refusal without a limit says nothing of concurrency"+name, func(t *testing.T) {
+			scene := `
+				0 /a: core r=0;t=1
+				1 /a: core r=0;t=1
+				1.5 /a: 429; Retry-After: 1
+				2.5 /b: 200; Server: x`
+			if named != "" {
+				scene = strings.Replace(scene, named+" /a", named+" /a: other r=9;t=60\n"+named+" /a", 1)
+			}
+			rt := &Transport{Gate: &Gate{}}
+			playResources(t, rt, scene)
+			for range 2 {
+				p, _ := rt.Gate.TryEnter("https://api.example")
+				require.NotNil(t, p)
+			}
+		})
+	}
 	inBubble(t, "a refusal before one was shorter shows nothing", func(t *testing.T) {
 		playResources(t, &Transport{}, `
 			0 /a: core r=3;t=1

@@ -191,7 +191,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 		received = b.received
 	}
 	// Refused has been called for this response, whose body is closed now.
-	a := Advisor{MaxWait: g.MaxWait, Legacy: t.Advisor.Legacy}.Advise(req.Response, received)
+	a := Advisor{MaxWait: g.MaxWait}.Advise(req.Response, received)
 	until := received.Add(a.Wait)
 	if a.Source != SourceRetryAfter || time.Until(until) <= 0 {
 		return nil

@@ -345,7 +345,7 @@ func (w *wholeSeconds) halve(a *Answer, received time.Time) {
 		}
 	}
 	if a.Wait == time.Second && a.Exhausted() && !a.RetryAfter {
-		a.Wait, w.halved = a.Wait/2, true
+		a.Wait /= 2
 	}
 }
 

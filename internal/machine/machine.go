@@ -136,8 +136,8 @@ func (m *Machine) Failed(t *Trip) {
 	}
 }
 
-// RefusedElsewhere takes note that the machine of the key learns from the refusal of a request. It reports
-// whether half of a second explains the refusal, which this machine waited.
+// RefusedElsewhere takes note that the machine of the key learns from a refusal. It reports whether
+// half of a second, which this machine has waited, explains the refusal.
 func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 	m.Failed(t)
 	return m.seconds.refused()
