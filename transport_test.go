@@ -269,7 +269,19 @@ func TestTransportHandMade(t *testing.T) {
 	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.NoError(t, err)
 
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{StatusCode: 429}, nil })
+	refusal := &http.Response{StatusCode: 429}
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, errCutOff })
+	rt.Observe = func(*http.Request, Advice) { require.Fail(t, "nothing is learnt from a response with an error") }
+	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
+	require.Equal(t, errCutOff, err)
+
+	redirection := &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/there"}}}
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return redirection, nil })
+	resp, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
+	require.NoError(t, err)
+	require.Nil(t, resp.Body)
+
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, nil })
 	rt.Observe = func(*http.Request, Advice) { panic("observe") }
 	require.PanicsWithValue(t, "observe", func() { _, _ = rt.RoundTrip(&http.Request{URL: &url.URL{}}) })
 }
@@ -317,7 +329,9 @@ func TestTransportRequestCancel(t *testing.T) {
 			rt := &Transport{Base: s}
 			resp, err := rt.RoundTrip(newRequest(t, example))
 			require.NoError(t, err)
-			req, cancel, body := newRequest(t, example), make(chan struct{}), &closing{}
+			ctx, done := context.WithTimeout(t.Context(), time.Minute) // ends later than the request is cancelled
+			defer done()
+			req, cancel, body := newRequest(t, example).WithContext(ctx), make(chan struct{}), &closing{}
 			req.Response, req.Body = resp, body // nil, or a redirection
 			req.Cancel = cancel                 //lint:ignore SA1019 net/http still obeys it
 			time.AfterFunc(time.Second, func() { close(cancel) })
@@ -512,6 +526,17 @@ func TestTransportRedirect(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example).WithContext(ctx))
 		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// An exhausted limit of an origin that redirects does not delay the request to another origin.
+func TestTransportRedirectLimitElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("HTTP/1.1 302 Found\nLocation: http://b.example/\nRateLimit: \"a\";r=0;t=10", "")
+		resp, err := (&http.Client{Transport: &Transport{Base: s}}).Do(newRequest(t, "http://a.example/"))
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, seconds(0, 0), s.seen)
 	})
 }
 
