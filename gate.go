@@ -33,7 +33,8 @@ type Cost struct {
 // must not be copied, and its fields must not be changed. It is safe for concurrent use.
 //
 //   - For a new key, ten requests are sent at once. All others wait for the first answer, at most
-//     half a second. If requests have costs, only one is sent before the first answer.
+//     half a second. A request whose deadline comes earlier is sent at once. If requests have
+//     costs, only one is sent before the first answer.
 //   - During a wait nothing is sent. Otherwise the number of requests sent and under way never
 //     exceeds what remains of a limit. A late answer, to a request that was sent before the newest
 //     answer arrived, can only make a limit stricter.
@@ -154,7 +155,7 @@ func (e *WaitError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
-// Timeout returns true, because the error implements [net.Error].
+// Timeout returns true, so that the Timeout of a [net/url.Error] does.
 func (e *WaitError) Timeout() bool { return true }
 
 // Enter waits until a request with this key and these costs may be sent. Requests with the
@@ -193,9 +194,8 @@ func (p *Pass) Answered(a Advice, received time.Time) {
 }
 
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
-// "". If the result is not nil, the request is under way until the caller calls its closed, when
-// the body ends.
-func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody bool) (open *entry) {
+// "". If end is not nil, the request is under way until the caller calls end, when the body ends.
+func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody bool) (end func()) {
 	p.finish(func(now time.Time) {
 		if received.IsZero() || received.After(now) {
 			received = now
@@ -204,20 +204,20 @@ func (p *Pass) answered(a *Advice, resource string, received time.Time, hasBody 
 		p.learn(a, resource, now.Add(received.Sub(now)), now)
 		e := p.entry
 		if hasBody && e.machine.OpenBody() {
-			open = e
+			end = sync.OnceFunc(e.closed)
 		}
 		if e.place == nil && p.gate.keys[e.key] == nil { // displaced meanwhile
 			p.gate.remember(e, now)
 		}
 	})
-	return open
+	return end
 }
 
 // Failed reports that there will be no answer. The server may have counted the request.
 func (p *Pass) Failed() {
 	p.finish(func(time.Time) {
 		for l := &p.leg; l != nil; l = l.next {
-			l.entry.machine.Failed(&l.trip, false)
+			l.entry.machine.Failed(&l.trip)
 		}
 	})
 }
@@ -265,16 +265,11 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 			answer, limits = divide(answer)
 		}
 	}
-	if limits.Refused && !answer.Refused { // by a limit of the resource
-		e.machine.Returned(&p.trip, now)
-	} else {
-		e.learn(&p.leg, a, &answer, received)
-	}
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
 		switch {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
-			x.machine.Failed(&l.trip, true)
+			answer.Explained = x.machine.RefusedElsewhere(&l.trip) || answer.Explained
 		case l == named:
 			x.learn(l, a, &limits, received)
 		case len(limits.Stocks) > 0: // of something else
@@ -282,6 +277,11 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 		default:
 			x.machine.Answered(&l.trip, &machine.Answer{}, received)
 		}
+	}
+	if limits.Refused && !answer.Refused { // by a limit of the resource
+		e.machine.Returned(&p.trip, now)
+	} else {
+		e.learn(&p.leg, a, &answer, received)
 	}
 }
 

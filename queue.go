@@ -151,6 +151,10 @@ func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wa
 	}
 	asks := waiter{pass: p, deadline: deadline}
 	x, v := e.holder(&asks, now)
+	if x != nil { // unless its timer is late
+		x.admit(now)
+		x, v = e.holder(&asks, now)
+	}
 	if x == nil {
 		e.send(p, now)
 		return nil, why
@@ -163,9 +167,6 @@ func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wa
 	}
 	x.enqueue(w)
 	x.admit(now)
-	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
-		return nil, why
-	}
 	return w, why
 }
 
@@ -190,8 +191,12 @@ func (g *Gate) leave(w *waiter, cause error) {
 		return
 	}
 	e, now := w.at, time.Now()
-	if cause == context.DeadlineExceeded {
-		v := e.machine.Ask(now, &w.pass.trip)
+	late := !w.deadline.IsZero() && !now.Before(w.deadline)
+	if cause == context.DeadlineExceeded || cause == errCancelled && late { // http.Client.Timeout also cancels
+		v := e.machine.Ask(now, &e.queue.front().pass.trip) // which nothing overtakes
+		if own := e.machine.Ask(now, &w.pass.trip); v.Until.Before(own.Until) {
+			v = own
+		}
 		if v.Depends {
 			v.Until = time.Time{}
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // A new request does not overtake a waiting request whose time has come but whose timer has not
-// fired. It queues behind that request, so a deadline before the next response is too early.
+// fired. Then it is sent at once too, or waits for a reason that is true after the other was sent.
 func TestTimerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -41,15 +41,27 @@ func TestTimerIsLate(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := g.Enter(ctx, "a")
-		require.ErrorAs(t, err, new(*WaitError))
+		p, err := g.Enter(ctx, "a")
+		require.NoError(t, err, "it has not waited")
+		w, _ := g.State("a")
+		require.Zero(t, w.Queued)
+		p.Failed()
 		waits.Wait()
 
 		waits = late("a r=5;t=60")
 		time.Sleep(10 * time.Second)
-		p, until := g.TryEnter("a")
-		require.Nil(t, p, "the other is the probe")
+		pass, until := g.TryEnter("a")
+		require.Nil(t, pass, "the other is the probe")
 		require.True(t, until.After(time.Now()))
+		waits.Wait()
+
+		entered(t, &g, "a", "429; Retry-After: 10")
+		waits = late("")
+		time.Sleep(10 * time.Second)
+		var reasons []string
+		g.Waiting = func(w Wait) func() { reasons = append(reasons, w.Reason); return nil }
+		enter(t, &g, "a").Failed()
+		require.Equal(t, []string{"probe"}, reasons, "the other is the probe again")
 		waits.Wait()
 	})
 }

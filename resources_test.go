@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -35,14 +36,17 @@ func playResources(t *testing.T, rt *Transport, scene string) {
 		d, err := time.ParseDuration(at + "s")
 		require.NoError(t, err)
 		time.Sleep(time.Until(start.Add(d)))
-		reply = resourceAnswer(said)
+		reason, waits := strings.CutPrefix(said, "waits")
+		if reply = ""; !waits {
+			reply = resourceAnswer(said)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path, nil)
 		require.NoError(t, err)
 		req.Header = header
 		resp, err := rt.RoundTrip(req)
 		cancel()
-		if reason, ok := strings.CutPrefix(said, "waits"); ok {
+		if waits {
 			var wait *WaitError
 			require.ErrorAs(t, err, &wait, line)
 			require.Equal(t, strings.TrimSpace(reason), wait.Reason, line)
@@ -799,4 +803,58 @@ func TestResourcesWholeSeconds(t *testing.T) {
 				3.5 /a: core r=1;t=1`)
 		})
 	}
+	for name, named := range map[string]string{"": "", ", the path names another": "1.5", ", the path named another before": "0"} {
+		inBubble(t, "a refusal without a limit says nothing of concurrency"+name, func(t *testing.T) {
+			scene := `
+				0 /a: core r=0;t=1
+				1 /a: core r=0;t=1
+				1.5 /a: 429; Retry-After: 1
+				2.5 /b: 200; Server: x`
+			if named != "" {
+				scene = strings.Replace(scene, named+" /a", named+" /a: other r=9;t=60\n"+named+" /a", 1)
+			}
+			rt := &Transport{Gate: &Gate{}}
+			playResources(t, rt, scene)
+			for range 2 {
+				p, _ := rt.Gate.TryEnter("https://api.example")
+				require.NotNil(t, p)
+			}
+		})
+	}
+	inBubble(t, "a refusal before one was shorter shows nothing", func(t *testing.T) {
+		playResources(t, &Transport{}, `
+			0 /a: core r=3;t=1
+			1.2 /a: 429; Retry-After: 1
+			2.2 /a: core r=0;t=1
+			2.69 /a: waits limit
+			2.7 /a: core r=1;t=1`)
+	})
+}
+
+// A request that waits for its key, and then for a resource, fails as soon as it is certain that its
+// deadline is too early for the resource, also behind a request that costs less.
+func TestResourcesDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, costs := time.Now(), int64(1)
+		rt := &Transport{Cost: func(*http.Request) []Cost { return []Cost{{Unit: "tokens", Units: costs}} }}
+		playResources(t, rt, `
+			0 /a: RateLimit-Policy: "t";q=60;w=60;qu="tokens"; RateLimit: "t";r=20;t=1; X-RateLimit-Resource: one
+			0 /b: 302; Retry-After: 10`)
+		var all sync.WaitGroup
+		wait := func(cost int64, by, ends time.Duration, refused bool) {
+			costs = cost
+			all.Go(func() {
+				ctx, cancel := context.WithDeadline(t.Context(), start.Add(by))
+				defer cancel()
+				req := newRequest(t, "https://api.example/a").WithContext(ctx)
+				_, err := rt.RoundTrip(req)
+				require.Equal(t, refused, errors.As(err, new(*WaitError)))
+				require.Equal(t, ends, time.Since(start))
+			})
+			synctest.Wait()
+		}
+		wait(50, time.Minute, 30*time.Second, false)
+		wait(60, 35*time.Second, 10*time.Second, true)
+		all.Wait()
+	})
 }

@@ -139,6 +139,54 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
+// A request is not sent again if the Gate has no room for its key, because nothing would delay it.
+func TestTransportRetriesNoRoom(t *testing.T) {
+	for _, tc := range []struct {
+		name                  string
+		before, under, forget bool // when another key gets the only place, and whether it is forgotten
+	}{
+		{name: "before it was sent", before: true},
+		{name: "while it was under way", under: true},
+		{name: "before it was sent, and then there is room", before: true, forget: true},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			tries, gate := 0, &Gate{MaxKeys: 1}
+			other := func() { entered(t, gate, "other", "429; Retry-After: 60") }
+			rt := &Transport{MaxRetries: 3, Gate: gate, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if tries++; tc.under {
+					other()
+				}
+				if tc.forget {
+					gate.Forget("other")
+				}
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 60"), nil
+			})}
+			if tc.before {
+				other()
+			}
+			resp, err := rt.RoundTrip(newRequest(t, example))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, 1, tries)
+		})
+	}
+}
+
+// If the deadline has a cause of the caller's own, and comes in a wait of unknown length, the refusal
+// is returned too.
+func TestTransportRetriesDeadlineCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{MaxRetries: 1, Base: newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 0")}
+		pass, _ := rt.gate().TryEnter("http://api.example") // hangs
+		defer pass.Failed()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errCutOff)
+		defer cancel()
+		resp, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	})
+}
+
 // A request that followed a redirection and was refused waits behind the others.
 func TestTransportRetriesBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -503,6 +551,19 @@ func TestTransportBodies(t *testing.T) {
 			require.NoError(t, get(t, rt, example))
 		}
 		require.InDelta(t, 32, (s.seen[2] - s.seen[1]).Seconds(), 0.2, "it counts as hanging")
+	})
+	inBubble(t, "read in part", func(t *testing.T) {
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			resp := answer(req, "")
+			resp.Body = &closing{Reader: strings.NewReader("xy")}
+			return resp, nil
+		})}
+		resp, err := rt.RoundTrip(newRequest(t, example))
+		require.NoError(t, err)
+		for _, want := range []int{1, 1, 0} {
+			_, _ = resp.Body.Read(make([]byte, 1))
+			require.Equal(t, want, entryOf(rt, "api.example").machine.UnderWay())
+		}
 	})
 	inBubble(t, "forgotten meanwhile", func(t *testing.T) {
 		rt := &Transport{Base: &fiveSlots{}}

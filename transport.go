@@ -10,10 +10,10 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
+	"github.com/httpfields/ratelimit/internal/older"
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that servers
@@ -59,9 +59,9 @@ type Transport struct {
 	Observe func(*http.Request, Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
-	// is sent again if it has a key, and no body or a GetBody. After a 503, unless its wait is that
-	// of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
-	// Idempotency-Key.
+	// is sent again if the Gate remembers its key, and if it has no body or a GetBody. After a 503,
+	// unless its wait is that of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or
+	// TRACE, or an Idempotency-Key.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned. Its body is cut
 	// to the first 64 KiB, and to what came within a second. If the context is cancelled, its
@@ -89,7 +89,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
 	r, key := t.entrantOf(req, few[:0])
-	if r.trip.Follows = req.Response != nil; r.trip.Follows {
+	if r.trip.Follows = req.Response != nil; r.trip.Follows && len(key) > 0 {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
@@ -99,8 +99,9 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		return nil, err
 	}
 	sent = true
+	known := pass.entry != nil // else no refusal would delay the next try
 	resp, advice, err := t.send(req, pass)
-	for try := 0; try < t.MaxRetries && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
+	for try := 0; try < t.MaxRetries && known && sendsAgain(req, resp, &advice); try++ {
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
@@ -125,14 +126,10 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	resource := cmp.Or(cmp.Or(resp.Header["X-Ratelimit-Resource"]...), cmp.Or(resp.Header["X-Ratelimit-Bucket"]...))
-	open := pass.answered(&a, resource, received, counts)
-	if open != nil || pass.redirected && resp.Body != nil {
-		body := &answerBody{ReadCloser: resp.Body, end: func() {}, received: received}
-		if open != nil {
-			body.end = sync.OnceFunc(open.closed)
-		}
-		resp.Body = body
+	resource := cmp.Or(older.FirstLine(resp.Header["X-Ratelimit-Resource"]), older.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
+	end := pass.answered(&a, resource, received, counts)
+	if end != nil || pass.redirected && resp.Body != nil {
+		resp.Body = &answerBody{resp.Body, end, received}
 	}
 	informed := a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 	if t.Observe != nil && informed {
@@ -189,27 +186,25 @@ func firstSegment(path string) string {
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
 // the key of the redirection, but the request may have another key.
 func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
-	now := time.Now()
-	received := now
+	g, received := t.gate(), time.Now()
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
-	advisor := t.Advisor
-	advisor.Refused = nil // it has been called for this response, whose body is closed now
-	a := advisor.Advise(req.Response, received)
+	// Refused has been called for this response, whose body is closed now.
+	a := Advisor{MaxWait: g.MaxWait}.Advise(req.Response, received)
 	until := received.Add(a.Wait)
-	if a.Source != SourceRetryAfter || !now.Before(until) {
+	if a.Source != SourceRetryAfter || time.Until(until) <= 0 {
 		return nil
 	}
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: string(machine.RetryAfter), Advice: a.kept("")}
-	t.gate().during(w, r.waiting, func() {
+	g.during(w, r.waiting, func() {
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
 		}
 		select {
-		case <-time.After(until.Sub(now)):
+		case <-time.After(time.Until(until)):
 		case <-ctx.Done(): // enter returns the cause
 		case <-r.cancelled:
 			err = errCancelled
@@ -233,18 +228,18 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
 }
 
-// sendAgain sends a refused request again, after the wait. If the deadline comes first, it
-// returns the refusal without advice, so that there is no further try.
+// sendAgain sends a refused request again, after the wait. If the deadline comes first, or nothing
+// would delay the request, it returns the refusal without advice, so that there is no further try.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
 	r.trip.Follows = false
 	pass, err := t.gate().enter(req.Context(), key, r)
-	switch {
-	case err == nil:
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
-		return refusal, Advice{}, nil
-	default:
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded)
+	if err != nil && !late {
 		return nil, Advice{}, err
+	}
+	if err != nil || pass.entry == nil {
+		return refusal, Advice{}, nil
 	}
 	defer pass.Failed() // if GetBody fails or panics
 	again := *req
@@ -278,57 +273,55 @@ func keepBody(resp *http.Response) {
 	if !hasBody(body) {
 		return
 	}
-	buffer, end := make([]byte, mostKept+1), make(chan any, 1)
-	var n atomic.Int64 // bytes in the buffer; a late Read may still add to them
-	var readErr error  // why the reading has ended, if it has
+	reader, writer := io.Pipe()
+	var panicked any
 	go func() {
-		defer func() { end <- recover() }() // the caller cannot recover it here
-		for limited := io.LimitReader(body, int64(len(buffer))); readErr == nil; {
-			var more int
-			more, readErr = limited.Read(buffer[n.Load():])
-			n.Add(int64(more))
+		var err error
+		defer func() {
+			panicked = recover() // the caller cannot recover it here
+			writer.CloseWithError(err)
+		}()
+		var n int64
+		if n, err = io.Copy(writer, io.LimitReader(body, mostKept+1)); n > mostKept {
+			err = io.ErrUnexpectedEOF
 		}
 	}()
-	var err error
-	select {
-	case panicked := <-end:
+	late := time.AfterFunc(longestRead, func() { writer.CloseWithError(os.ErrDeadlineExceeded) })
+	kept, _ := io.ReadAll(reader)
+	if late.Stop() {
 		body.Close()
-		if err = readErr; panicked != nil {
+		if panicked != nil {
 			panic(panicked)
 		}
-	case <-time.After(longestRead):
-		err = os.ErrDeadlineExceeded
+	} else {
 		go func() { // net/http closes a compressed body only after its first Read has ended
 			defer func() { _ = recover() }() // the caller goes on without the body
 			body.Close()
 		}()
 	}
-	kept := bytes.Clone(buffer[:n.Load()])
-	if len(kept) > mostKept {
-		kept, err = kept[:mostKept], io.ErrUnexpectedEOF
-	}
-	rest, writer := io.Pipe()
-	writer.CloseWithError(err)
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
+	kept = kept[:min(len(kept), mostKept)]
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), reader)) // which goes on with the error
 }
 
 // An answerBody is the body of an answer whose request is under way until the body ends. It
 // is also that of a redirection whose Retry-After is counted from received.
 type answerBody struct {
 	io.ReadCloser
-	end      func() // ends the request; a second call does nothing
+	end      func() // ends the request; a second call does nothing; nil if it has ended
 	received time.Time
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	if err != nil && b.end != nil {
 		b.end()
 	}
 	return n, err
 }
 
 func (b *answerBody) Close() error {
-	b.end() // first, because Close may wait for a Read under way
+	if b.end != nil {
+		b.end() // first, because Close may wait for a Read under way
+	}
 	return b.ReadCloser.Close()
 }

@@ -126,6 +126,35 @@ func TestTransportClientTimeout(t *testing.T) {
 	})
 }
 
+// The client's Timeout also closes Request.Cancel. If the wait depends on an answer, its error is the
+// same as for a deadline, and the refusal of a request that waits to be sent again is returned.
+func TestTransportClientTimeoutLate(t *testing.T) {
+	for range 30 { // which of the two comes first is random
+		synctest.Test(t, func(t *testing.T) {
+			tries := 0
+			rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if tries++; tries == 1 {
+					<-req.Context().Done()
+					return nil, req.Context().Err()
+				}
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 0"), nil
+			})}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) }()
+			synctest.Wait()
+			client := &http.Client{Transport: rt, Timeout: 5 * time.Second}
+			resp, err := client.Get(example)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp.Body.Close()
+			_, err = client.Get(example)
+			require.ErrorContains(t, err, new(WaitError).Error())
+			require.Equal(t, 2, tries)
+			cancel()
+		})
+	}
+}
+
 // If its context has ended, a request is neither sent nor counted, even after a redirection.
 func TestTransportEnded(t *testing.T) {
 	s := newScript(found)
@@ -240,7 +269,19 @@ func TestTransportHandMade(t *testing.T) {
 	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.NoError(t, err)
 
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{StatusCode: 429}, nil })
+	refusal := &http.Response{StatusCode: 429}
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, errCutOff })
+	rt.Observe = func(*http.Request, Advice) { require.Fail(t, "nothing is learnt from a response with an error") }
+	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
+	require.Equal(t, errCutOff, err)
+
+	redirection := &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/there"}}}
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return redirection, nil })
+	resp, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
+	require.NoError(t, err)
+	require.Nil(t, resp.Body)
+
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, nil })
 	rt.Observe = func(*http.Request, Advice) { panic("observe") }
 	require.PanicsWithValue(t, "observe", func() { _, _ = rt.RoundTrip(&http.Request{URL: &url.URL{}}) })
 }
@@ -288,7 +329,9 @@ func TestTransportRequestCancel(t *testing.T) {
 			rt := &Transport{Base: s}
 			resp, err := rt.RoundTrip(newRequest(t, example))
 			require.NoError(t, err)
-			req, cancel, body := newRequest(t, example), make(chan struct{}), &closing{}
+			ctx, done := context.WithTimeout(t.Context(), time.Minute) // ends later than the request is cancelled
+			defer done()
+			req, cancel, body := newRequest(t, example).WithContext(ctx), make(chan struct{}), &closing{}
 			req.Response, req.Body = resp, body // nil, or a redirection
 			req.Cancel = cancel                 //lint:ignore SA1019 net/http still obeys it
 			time.AfterFunc(time.Second, func() { close(cancel) })
@@ -484,6 +527,41 @@ func TestTransportRedirect(t *testing.T) {
 		_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example).WithContext(ctx))
 		require.ErrorIs(t, err, context.Canceled)
 	})
+}
+
+// An exhausted limit of an origin that redirects does not delay the request to another origin.
+func TestTransportRedirectLimitElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("HTTP/1.1 302 Found\nLocation: http://b.example/\nRateLimit: \"a\";r=0;t=10", "")
+		resp, err := (&http.Client{Transport: &Transport{Base: s}}).Do(newRequest(t, "http://a.example/"))
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, seconds(0, 0), s.seen)
+	})
+}
+
+// A redirection delays the next request by at most the MaxWait of the Gate, and no request whose key
+// is "".
+func TestTransportRedirectSettings(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		rt   *Transport
+		want time.Duration // when the next request is sent
+	}{
+		{"MaxWait of the Gate", &Transport{Gate: &Gate{MaxWait: 2 * time.Second}}, 2 * time.Second},
+		{"MaxWait of the Advisor", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}}, 2 * time.Second},
+		{"the Gate obeys more than the Advisor", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}, Gate: &Gate{}}, 5 * time.Second},
+		{"no key", &Transport{Key: func(*http.Request) string { return "" }}, 0},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(seeOther+"Retry-After: 5", "")
+			tc.rt.Base = s
+			resp, err := (&http.Client{Transport: tc.rt}).Do(newRequest(t, example))
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, []time.Duration{0, tc.want}, s.seen)
+		})
+	}
 }
 
 // Refused is called once for a redirection, although its wait is computed again when the next

@@ -97,7 +97,7 @@ func FuzzMachine(f *testing.F) {
 				told := readAnswer(t, answers[int(arg)%len(answers)], sent.Prices)
 				switch {
 				case kind == 2:
-					m.Failed(sent, false)
+					m.Failed(sent)
 				case sent.number == m.number:
 					m.Answered(sent, &told, now)
 					asked = obedienceTo(&told, now, &m.Settings)

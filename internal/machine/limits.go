@@ -32,10 +32,9 @@ type limits []limit
 
 // of returns the limit of a stock, a new one if there is none yet; nil if there are too many.
 func (l *limits) of(s *Stock) *limit {
-	for i := range *l {
-		if x := &(*l)[i]; x.policy == s.Policy && x.unit == s.Unit {
-			return x
-		}
+	same := func(x limit) bool { return x.policy == s.Policy && x.unit == s.Unit }
+	if i := slices.IndexFunc(*l, same); i >= 0 {
+		return &(*l)[i]
 	}
 	if len(*l) == maxLimits {
 		return nil
@@ -130,22 +129,17 @@ func (x *limit) taken(t *Trip, r *Settings) float64 {
 // learn updates the limits from an answer, and reports whether a limit of requests allows less
 // than before. A newer answer replaces all limits of requests.
 func (l *limits) learn(t *Trip, a *Answer, newer bool, received time.Time, r *Settings, sent *traffic) (stricter bool) {
-	for i := range *l {
-		if x := &(*l)[i]; newer && x.flow == nil {
-			x.learnt = 0
-		}
-	}
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
 		requests, own := s.Unit == RequestUnit, Takes(t.Prices, s.Unit, s.Policy)
 		if requests && a.RetryAfter && s.Left == 0 || !requests && own == 0 {
 			continue
 		}
-		if x := l.of(s); x != nil && x.fill(t, s, a.Refused, received, r, sent) {
+		if x := l.of(s); x != nil && x.fill(t, s, a.Refused, newer, received, r, sent) {
 			stricter = stricter || requests
 		}
 	}
-	*l = slices.DeleteFunc(*l, func(x limit) bool { return x.learnt == 0 })
+	*l = slices.DeleteFunc(*l, func(x limit) bool { return newer && x.flow == nil && x.learnt < sent.number })
 	return stricter
 }
 
@@ -161,7 +155,7 @@ func (l *limits) served(t *Trip, received time.Time) {
 // fill sets a limit to what an answer announces, and reports whether it allows less than
 // before. If the request was sent before the limit was learnt, fill gives back its price,
 // and only lowers the limit. The server may have counted other requests under way, or not.
-func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Settings, sent *traffic) bool {
+func (x *limit) fill(t *Trip, s *Stock, refused, newer bool, received time.Time, r *Settings, sent *traffic) bool {
 	own := x.need(t.Prices, r)
 	var from, end time.Time
 	if s.Ends {
@@ -170,7 +164,7 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 	if s.Ends && x.flow == nil {
 		from = received.Add(-s.reset())
 	}
-	under, newer := x.underWay(sent, t.number, from, r)
+	under, later := x.underWay(sent, t.number, from, r)
 	left, grain := s.lowerBound()
 	if x.flow == nil {
 		under += float64(sent.failed - t.failed)
@@ -180,11 +174,11 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 		}
 		x.flow.note(s)
 		if !t.unordered {
-			x.flow.learn(t.at, left, x.sent-newer, grain, left+own >= x.quota)
+			x.flow.learn(t.at, left, x.sent-later, grain, left+own >= x.quota)
 		}
 	}
 	left = (left - under) * r.Share
-	if x.learnt > 0 && (x.flow == nil || t.number <= x.learnt) {
+	if x.learnt > 0 && (x.flow == nil && !newer || t.number <= x.learnt) {
 		x.add(x.taken(t, r), received, r) // the answer contains what is left after the request
 		stricter := left < x.left
 		x.left = min(x.left, left)
@@ -202,8 +196,8 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 }
 
 // underWay returns what the requests under way take that were sent after a time, because the server
-// has counted the others. newer is what the requests of these take that came after a number.
-func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, newer float64) {
+// has counted the others. later is what the requests of these take that came after a number.
+func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, later float64) {
 	u := sent.under.first
 	for all = float64(sent.under.n); u != nil && !from.Before(u.at); u = u.next {
 		all--
@@ -215,10 +209,10 @@ func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Setting
 		need := x.need(u.Prices, r)
 		all += need
 		if u.number > number {
-			newer += need
+			later += need
 		}
 	}
-	return all, newer
+	return all, later
 }
 
 // Takes returns what a request takes of a limit. The first of these that applies counts:
@@ -329,25 +323,38 @@ func (f *flow) note(s *Stock) {
 // 0.5 s announces the same. With GCRA of 10/s and a burst of 5, 200 jobs take 43 s if each wait is a
 // whole second, and 25 s otherwise.
 type wholeSeconds struct {
-	since time.Time // the first answer with a limit
-	exact bool      // a reset was longer, or half of a second was too short
+	since  time.Time // the first answer with a limit
+	exact  bool      // a reset was longer, or half of a second was too short
+	halved bool      // half of a second has taken the place of a reset
 }
 
 // halve halves resets of a second, unless they may be the last second of a longer window. After
 // half of the time, one unit of two or more is back, if they come back one after the other.
 func (w *wholeSeconds) halve(a *Answer, received time.Time) {
-	known := !a.Refused && !w.since.IsZero() && received.Sub(w.since) >= time.Second
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
 		w.since = cmp.Or(w.since, received)
 		w.exact = w.exact || s.Reset > time.Second || s.Window > 0 || s.Quota < 2
-		if s.Reset == time.Second && known && !w.exact {
-			s.Reset /= 2
+	}
+	if a.Refused || w.exact || received.Sub(w.since) < time.Second {
+		return
+	}
+	for i := range a.Stocks {
+		if s := &a.Stocks[i]; s.Reset == time.Second {
+			s.Reset, w.halved = s.Reset/2, true
 		}
 	}
-	if a.Wait == time.Second && a.Exhausted() && known && !w.exact && !a.RetryAfter {
+	if a.Wait == time.Second && a.Exhausted() && !a.RetryAfter {
 		a.Wait /= 2
 	}
+}
+
+// refused takes note of a refusal, and reports whether half of a second, which was too short,
+// explains it.
+func (w *wholeSeconds) refused() (explained bool) {
+	explained = w.halved && !w.exact
+	w.exact = w.exact || w.halved
+	return explained
 }
 
 // lowerBound returns the smallest true value of a rounded Left, and the rounding step.

@@ -1,15 +1,6 @@
 // Package machine decides when the requests of one key may be sent. A Machine has no
 // lock, no clock, no timer and no channel: its caller passes the time. It gets numbers and
 // returns numbers, and reads no response.
-//
-// A request waits for the first of these reasons that applies:
-//
-//   - The server asked for a wait, or a refusal asked for none.
-//   - The key is new, and ten requests are under way.
-//   - A request that was sent after such a wait is a probe, and its answer has not come.
-//   - A limit has too little left.
-//   - As many requests are under way as the server takes.
-//   - Requests are spaced.
 package machine
 
 import (
@@ -65,7 +56,7 @@ type Machine struct {
 	priced     bool  // a request with prices has been answered
 }
 
-// Ask returns whether a request may be sent now. It changes nothing.
+// Ask returns whether a request may be sent now, or the first reason to wait. It changes nothing.
 func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if now.Before(m.until) {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
@@ -134,16 +125,22 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.under.push(t)
 }
 
-// Failed takes note that a request got no answer, or that the machine of its key learns from a
-// refusal; the server may have counted it. If it was a probe, the next request goes in its place.
-// Otherwise GCRA on a network that loses 5 % would refuse 15 requests in place of 7.
-func (m *Machine) Failed(t *Trip, refused bool) {
+// Failed takes note that a request got no answer; the server may have counted it. If it was a probe,
+// the next request goes in its place. Otherwise GCRA on a network that loses 5 % would refuse 15
+// requests in place of 7.
+func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
-	m.seconds.exact = m.seconds.exact || refused && t.at.Sub(m.seconds.since) >= time.Second
 	m.failed++
 	if t.number == m.number {
 		m.probed = time.Time{}
 	}
+}
+
+// RefusedElsewhere takes note that the machine of the key learns from a refusal. It reports whether
+// half of a second, which this machine has waited, explains the refusal.
+func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
+	m.Failed(t)
+	return m.seconds.refused()
 }
 
 // Answered learns from an answer, and reports whether what is known has become newer
@@ -212,9 +209,7 @@ func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
 // rejected counts a refusal, once for all requests under way together, and returns the wait.
 func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
-	tried := !m.seconds.exact && !m.seconds.since.IsZero() && received.Sub(m.seconds.since) >= time.Second
-	m.seconds.exact = m.seconds.exact || tried
-	if !tried && (m.lastSilent || !a.Exhausted()) { // half of a second explains it
+	if explained := m.seconds.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
 		together := m.UnderWay() + 1
 		if m.rate.run > 0 { // half of a thousand is too many if five were served
 			together = min(together, mostPerServed*m.rate.run)
@@ -265,9 +260,8 @@ func (m *Machine) Loss(now time.Time) Loss {
 	if now.Before(m.until) {
 		return WaitLost
 	}
-	used := now.Sub(m.last) <= idleTime
 	most := NothingLost
-	if used && (m.pool.most > 0 || m.rate.most > 0 || m.pool.atOnce > 0 || len(m.limits) > 0) {
+	if now.Sub(m.last) <= idleTime && (m.pool.room(1) > 0 || m.rate.most > 0 || len(m.limits) > 0) {
 		most = CountLost
 	}
 	for i := range m.limits {
@@ -289,7 +283,7 @@ func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
 // caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
 // soon, because the key is new.
 func (m *Machine) OpenBody() bool {
-	if m.pool.most == 0 && m.pool.atOnce == 0 && m.number > firstTrips {
+	if m.pool.room(1) == 0 && m.number > firstTrips {
 		return false
 	}
 	m.bodies++
@@ -319,7 +313,7 @@ func (m *Machine) Join(t, other *Trip, now time.Time) {
 // belongs to another Machine.
 func (m *Machine) Returned(t *Trip, now time.Time) {
 	m.limits.giveBack(t, now, &m.Settings)
-	m.Failed(t, false)
+	m.Failed(t)
 	m.failed-- // the request got an answer
 }
 

@@ -132,6 +132,17 @@ func TestRateFewServedOnce(t *testing.T) {
 	require.Equal(t, x.interval()*11/10, b.next(&x), "again and again")
 }
 
+// Half of a second is waited only if a limit asks for the second.
+func TestWholeSecondOfNoLimit(t *testing.T) {
+	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: time.Minute, Share: 1}}}
+	for i, a := range []Answer{readAnswer(t, "a r=4;t=1 of q=5", nil), {Wait: time.Second}} {
+		now := epoch.Add(time.Duration(i) * time.Second)
+		p.send(now, nil)
+		p.m.Answered(p.trips[i], &a, now)
+	}
+	require.Equal(t, 2*time.Second, p.ask(epoch.Add(time.Second), nil).Until.Sub(epoch))
+}
+
 // If a limiter refuses three of five requests at any rate, the rate does not fall below
 // the rate of those that were served.
 func TestRateOfRandomRefusals(t *testing.T) {

@@ -160,7 +160,7 @@ func (p *play) event(now time.Time, event string) {
 			p.send(now, prices)
 		}
 	case "fail":
-		p.m.Failed(p.trips[p.number(rest)-1], false)
+		p.m.Failed(p.trips[p.number(rest)-1])
 	case "open":
 		require.Empty(p.t, words, p.where)
 		require.True(p.t, v.Open, "%s: %s", p.where, p.describe(v))

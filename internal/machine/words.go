@@ -28,6 +28,7 @@ type Answer struct {
 	Stocks     []Stock       // the limits whose remaining units are known
 	RetryAfter bool          // Retry-After decided Wait: it overrides exhausted limits
 	Elsewhere  bool          // the machine of a resource knows what remains
+	Explained  bool          // the machine of a resource explains the refusal
 }
 
 // Exhausted reports whether nothing remains of some limit.
