@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
-	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that servers
@@ -126,7 +126,7 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
-	resource := cmp.Or(older.FirstLine(resp.Header["X-Ratelimit-Resource"]), older.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
+	resource := cmp.Or(text.FirstLine(resp.Header["X-Ratelimit-Resource"]), text.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
 	end := pass.answered(&a, resource, received, counts)
 	if end != nil || pass.redirected && resp.Body != nil {
 		resp.Body = &answerBody{resp.Body, end, received}
