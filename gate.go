@@ -423,12 +423,12 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 	metered := false // an exhausted limit that this request has costs for; its meter waits instead
 	var others time.Duration
 	for i := range a.Fields.Limits {
-		l := &a.Fields.Limits[i]
-		p := policies.policy(l)
-		if l.Remaining < 0 || p.Unit == ConcurrentRequests { // which do not come back with time
+		p := policies.policy(&a.Fields.Limits[i])
+		s := stockOf(&a.Fields, i, p)
+		none := p.Quota == 0 && s.Ends && s.Reset == 0 // Tyk sends this if there is no limit
+		if none || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests { // which do not come back with time
 			continue
 		}
-		s := stockOf(&a.Fields, i, p)
 		out.Stocks = append(out.Stocks, s)
 		switch {
 		case s.Left > 0:
