@@ -425,8 +425,8 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 	for i := range a.Fields.Limits {
 		p := policies.policy(&a.Fields.Limits[i])
 		s := stockOf(&a.Fields, i, p)
-		none := p.Quota == 0 && s.Ends && s.Reset == 0 // Tyk sends this if there is no limit
-		if none || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests { // which do not come back with time
+		zeros := p.Quota == 0 && s.Ends && s.Reset == 0
+		if zeros || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests { // Tyk sends zeros if there is no limit; slots do not come back with time
 			continue
 		}
 		out.Stocks = append(out.Stocks, s)

@@ -146,16 +146,19 @@ func expose(h http.Header, dialects []*older.Table) {
 		}
 	}
 	var names []string
-	found, _ := older.Find(nil, h, dialects)
-	for key, lines := range h {
-		if older.Knows(key) || strings.EqualFold(key, retryAfterKey) {
-			found = append(found, older.Field{Key: key, Lines: lines})
-		}
-	}
-	for _, f := range found {
-		if name := http.CanonicalHeaderKey(f.Key); len(f.Lines) > 0 && !seen[name] {
+	add := func(key string) {
+		if name := http.CanonicalHeaderKey(key); !seen[name] {
 			seen[name] = true
 			names = append(names, fieldName(name))
+		}
+	}
+	found, _ := older.Find(nil, h, dialects)
+	for _, f := range found {
+		add(f.Key)
+	}
+	for key, lines := range h {
+		if len(lines) > 0 && (older.Knows(key) || strings.EqualFold(key, retryAfterKey)) {
+			add(key)
 		}
 	}
 	if len(names) == 0 {

@@ -61,7 +61,7 @@ func Read(source string, from io.Reader) (*Report, error) {
 // response in memory.
 func each(from io.Reader, emit func(*response)) error {
 	final := func(p *response) {
-		if p != nil && !p.isInterim() {
+		if p != nil && (p.StatusCode/100 != 1 || p.StatusCode == http.StatusSwitchingProtocols) { // RFC 9110 Section 15.2
 			emit(p)
 		}
 	}
@@ -124,11 +124,6 @@ func (p *response) setStatus(status string) {
 // isHeader reports whether a text without limits is likely to be a header. Any text may have words
 // before a colon.
 func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > p.unread }
-
-// isInterim reports whether another response follows (RFC 9110 Section 15.2).
-func (p *response) isInterim() bool {
-	return p.StatusCode/100 == 1 && p.StatusCode != http.StatusSwitchingProtocols
-}
 
 // statusLine matches the status line of RFC 9112 Section 4, and the one that curl prints for HTTP/2
 // and HTTP/3.
