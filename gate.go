@@ -426,8 +426,8 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 		p := policies.policy(&a.Fields.Limits[i])
 		s := stockOf(&a.Fields, i, p)
 		none := p.Quota == 0 && s.Ends && s.Reset == 0 // Tyk sends this if there is no limit
-		if none || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests { // which do not come back with time
-			continue
+		if none || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests {
+			continue // concurrent requests do not come back with time
 		}
 		out.Stocks = append(out.Stocks, s)
 		switch {
