@@ -86,7 +86,7 @@ func (j *joining) join() error {
 func (j *joining) find() (found []older.Field, ok bool) {
 	for _, key := range [...]string{policyKey, limitKey} {
 		for name, lines := range j.h {
-			if name != key && len(lines) > 0 && strings.EqualFold(name, key) {
+			if name != key && strings.EqualFold(name, key) {
 				j.h[key] = slices.Concat(j.h[key], lines)
 				delete(j.h, name)
 			}

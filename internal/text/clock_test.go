@@ -42,4 +42,5 @@ func TestClock(t *testing.T) {
 			require.True(t, c.Made().Equal(tt.made), "the header is read once")
 		})
 	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { (&Clock{Arrived: arrived}).Now() }), "without a Date")
 }
