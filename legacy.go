@@ -76,7 +76,8 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	return f, joinFaults(faults)
 }
 
-// parseAny is ParseAny with a clock. It also returns the wait that fields other than Retry-After ask for, if the limits are not in the current field.
+// parseAny is ParseAny with a clock. It also returns the wait that fields other than Retry-After
+// ask for, if the limits are not in the current field.
 func parseAny(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	if f, faults, ok := parseCurrent(h); ok {
 		return f, 0, faults

@@ -195,8 +195,8 @@ func (x *limit) fill(t *Trip, s *Stock, refused, newer bool, received time.Time,
 	return true
 }
 
-// underWay returns what the requests under way take that were sent after a time, because the server
-// has counted the others. later is what the requests of these take that came after a number.
+// underWay returns what the requests under way take that were sent after from, because the server
+// has counted earlier requests. later is the part of requests with higher numbers than number.
 func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, later float64) {
 	u := sent.under.first
 	for all = float64(sent.under.n); u != nil && !from.Before(u.at); u = u.next {

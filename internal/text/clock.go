@@ -10,19 +10,19 @@ import (
 const mostSkew = 24 * time.Hour
 
 // A Clock has the times at which a response was made and arrived. It reads the header when it needs
-// to, because most responses contain no absolute times.
+// to, because most responses contain no absolute times, and only once, because lines may be many.
 type Clock struct {
 	Header  map[string][]string // of the response
 	Arrived time.Time           // zero means time.Now(), which is called when it is needed
 
-	made time.Time
-	read bool // made is in the field Date
+	made, now time.Time // once they are needed
+	read      bool      // made is in the field Date
 }
 
 // Made returns the time in the field Date (RFC 9110 Section 6.6.1), zero if there is none.
 func (c *Clock) Made() time.Time {
-	if date := FirstLine(c.Header["Date"]); date != "" && !c.read {
-		d, _ := ParseDate(date)
+	if !c.read {
+		d, _ := ParseDate(FirstLine(c.Header["Date"]))
 		if c.made, c.read = d.Time, true; d.Short {
 			c.made = d.In(c.arrival())
 		}
@@ -34,11 +34,13 @@ func (c *Clock) Made() time.Time {
 // because the same clock wrote it. It is the arrival if there is no date, if the date is more
 // than mostSkew away, or if the response comes from a cache.
 func (c *Clock) Now() time.Time {
-	made := c.Made()
-	if made.IsZero() || made.Sub(c.arrival()).Abs() > mostSkew || Stored(c.Header) {
-		return c.arrival()
+	if c.now.IsZero() {
+		c.now = c.Made()
+		if c.now.IsZero() || c.now.Sub(c.arrival()).Abs() > mostSkew || Stored(c.Header) {
+			c.now = c.arrival()
+		}
 	}
-	return made
+	return c.now
 }
 
 func (c *Clock) arrival() time.Time {

@@ -37,6 +37,10 @@ func TestClock(t *testing.T) {
 			require.True(t, c.Now().Equal(tt.now), "%v", c.Now())
 			require.True(t, c.Made().Equal(tt.made), "%v", c.Made())
 			require.Equal(t, tt.stored, Stored(tt.header))
+			c.Header = map[string][]string{"Date": {"Sat, 21 Nov 2026 02:58:00 GMT"}}
+			require.True(t, c.Now().Equal(tt.now), "the header is read once")
+			require.True(t, c.Made().Equal(tt.made), "the header is read once")
 		})
 	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { (&Clock{Arrived: arrived}).Now() }), "without a Date")
 }

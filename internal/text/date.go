@@ -92,7 +92,7 @@ func ParseHTTPDate(s string) (Date, bool) {
 // parseLayouts reads s by the first layout of package time that fits. Unlike package time it
 // accepts the second 60, a leap second (RFC 3339 Section 5.6, RFC 9110 Section 5.6.7).
 func parseLayouts(s string, layouts ...string) (Date, bool) {
-	if len(s) > MaxTime {
+	if s == "" || len(s) > MaxTime {
 		return Date{}, false
 	}
 	before, after, leap := strings.Cut(s, ":60")
