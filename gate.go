@@ -425,9 +425,9 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 	for i := range a.Fields.Limits {
 		p := policies.policy(&a.Fields.Limits[i])
 		s := stockOf(&a.Fields, i, p)
-		zeros := p.Quota == 0 && s.Ends && s.Reset == 0
-		if zeros || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests { // Tyk sends zeros if there is no limit; slots do not come back with time
-			continue
+		zeros := p.Quota == 0 && s.Ends && s.Reset == 0 // Tyk sends these if there is no limit
+		if zeros || a.Fields.Limits[i].Remaining < 0 || p.Unit == ConcurrentRequests {
+			continue // concurrent requests do not come back with time
 		}
 		out.Stocks = append(out.Stocks, s)
 		switch {
