@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
@@ -84,15 +83,18 @@ func (j *joining) join() error {
 // find returns the fields of limits. It moves the lines of a current field from other spellings of
 // its name, such as RateLimit, to its key. Otherwise they would stay next to the joined lines.
 func (j *joining) find() (found []older.Field, ok bool) {
-	for _, key := range [...]string{policyKey, limitKey} {
-		for name, lines := range j.h {
-			if name != key && strings.EqualFold(name, key) {
-				j.h[key] = slices.Concat(j.h[key], lines)
-				delete(j.h, name)
-			}
+	found, ok = older.Find(nil, j.h, j.options.tables(nil))
+	moved := false
+	for _, f := range found {
+		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && (key == policyKey || key == limitKey) {
+			j.h[key], moved = slices.Concat(j.h[key], f.Lines), true
+			delete(j.h, f.Key)
 		}
 	}
-	return older.Find(nil, j.h, j.options.tables(nil))
+	if moved {
+		return j.find()
+	}
+	return found, ok
 }
 
 func (j *joining) note(err error) {

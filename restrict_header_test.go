@@ -283,11 +283,6 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	h.Set("X-RateLimit-Remaining", "1")
 	_, err = lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
 	require.ErrorIs(t, err, ErrTooMany)
-	delete(h, limitKey)
-	h["RateLimit"] = []string{`"a";r=1;t=9`}
-	require.ErrorIs(t, RestrictHeader(h, 200, fieldsOf(t, ``, `"a";r=3`), LegacyOptions{Now: passed}), ErrTooMany)
-	require.Equal(t, []string{`"a";r=1;t=9`}, h[limitKey], "the current field is joined in any spelling")
-	require.NotContains(t, h, "RateLimit")
 
 	// In a conflict own is announced next to as many members of upstream as a field can have.
 	h = wire(`RateLimit-Policy: "a";q=9;w=60` + strings.Repeat(`, "b";q=9`, maxMembers-1) + "\nRateLimit: " +

@@ -162,9 +162,7 @@ func (m moment) until(wait time.Duration) string {
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
-	identity := func(p ratelimit.Policy) string {
-		return fmt.Sprintf("%q %t %s", p.Name, p.PartitionKey == nil, p.PartitionKey)
-	}
+	identity := func(p ratelimit.Policy) string { return fmt.Sprintf("%#v %#v", p.Name, p.PartitionKey) }
 	joined := make(map[string]bool)
 	for _, l := range f.Limits {
 		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
