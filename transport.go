@@ -190,8 +190,8 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
-	// Refused has been called for this response, whose body is closed now.
-	a := Advisor{MaxWait: g.MaxWait}.Advise(req.Response, received)
+	// Advisor.Refused has been called for this response, whose body is closed now.
+	a := Advisor{Legacy: t.Advisor.Legacy, MaxWait: g.MaxWait}.Advise(req.Response, received)
 	until := received.Add(a.Wait)
 	if a.Source != SourceRetryAfter || time.Until(until) <= 0 {
 		return nil

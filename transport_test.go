@@ -541,20 +541,23 @@ func TestTransportRedirectLimitElsewhere(t *testing.T) {
 }
 
 // A redirection delays the next request by at most the MaxWait of the Gate, and no request whose key
-// is "".
+// is "". Its fields are read as those of other responses.
 func TestTransportRedirectSettings(t *testing.T) {
+	unread, err := NewDialect("acme", DialectField{Name: "X-RateLimit-Wait"})
+	require.NoError(t, err)
 	for _, tc := range []struct {
-		name string
-		rt   *Transport
-		want time.Duration // when the next request is sent
+		name, wait string
+		rt         *Transport
+		want       time.Duration // when the next request is sent
 	}{
-		{"MaxWait of the Gate", &Transport{Gate: &Gate{MaxWait: 2 * time.Second}}, 2 * time.Second},
-		{"MaxWait of the Advisor", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}}, 2 * time.Second},
-		{"the Gate obeys more than the Advisor", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}, Gate: &Gate{}}, 5 * time.Second},
-		{"no key", &Transport{Key: func(*http.Request) string { return "" }}, 0},
+		{"MaxWait of the Gate", "Retry-After: 5", &Transport{Gate: &Gate{MaxWait: 2 * time.Second}}, 2 * time.Second},
+		{"MaxWait of the Advisor", "Retry-After: 5", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}}, 2 * time.Second},
+		{"the Gate obeys more than the Advisor", "Retry-After: 5", &Transport{Advisor: Advisor{MaxWait: 2 * time.Second}, Gate: &Gate{}}, 5 * time.Second},
+		{"no key", "Retry-After: 5", &Transport{Key: func(*http.Request) string { return "" }}, 0},
+		{"a Dialect does not read the field", "X-RateLimit-Wait: 5", &Transport{Advisor: Advisor{Legacy: LegacyOptions{Dialects: []*Dialect{unread}}}}, 0},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(seeOther+"Retry-After: 5", "")
+			s := newScript(seeOther+tc.wait, "")
 			tc.rt.Base = s
 			resp, err := (&http.Client{Transport: tc.rt}).Do(newRequest(t, example))
 			require.NoError(t, err)
