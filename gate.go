@@ -45,8 +45,8 @@ type Cost struct {
 //   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
 //     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
 //     until there is an answer. If a probe fails, another takes its place.
-//   - Servers round resets up. Once resets have been a second or less for a second, half of such a
-//     reset is waited until a refusal. Each quota must be above 1, and no policy may have a window.
+//   - Servers round resets up. If no reset has been longer than a second, for at least a second,
+//     the Gate halves resets of a second. It stops after a refusal, a quota below 2, or a window.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of date
 //     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
@@ -155,7 +155,7 @@ func (e *WaitError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
-// Timeout returns true, so that the Timeout of a [net/url.Error] does.
+// Timeout returns true. A [net/url.Error] around a WaitError then returns true too.
 func (e *WaitError) Timeout() bool { return true }
 
 // Enter waits until a request with this key and these costs may be sent. Requests with the
