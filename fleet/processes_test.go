@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,11 +28,13 @@ import (
 // A job is the work of a process of the fleet. For each process the tests start their own
 // program again.
 type job struct {
+	Name       string // in the field X-Process of its requests
 	Redis, URL string
 	Workers    int
 	Requests   int
 	Credential []string      // each gets its part of the workers and of the requests
 	Tokens     int64         // of each request, 0 if there is no Cost
+	First      int64         // tokens of the first request; 0 is Tokens
 	Ahead      time.Duration // how far its clock is ahead
 	Alone      bool          // without Turns
 	Timeout    time.Duration // of each question to Redis; 0 is so long that a busy machine does not count as a silent Redis
@@ -79,8 +82,9 @@ func (j *job) run() (t tally) {
 	}
 	rt := &ratelimit.Transport{Base: base, Key: turns.Key}
 	if j.Tokens > 0 {
-		turns.Cost = func(*http.Request) []ratelimit.Cost {
-			return []ratelimit.Cost{{Unit: "tokens", Units: j.Tokens}}
+		turns.Cost = func(r *http.Request) []ratelimit.Cost {
+			tokens, _ := strconv.ParseInt(r.Header.Get("X-Tokens"), 10, 64)
+			return []ratelimit.Cost{{Unit: "tokens", Units: tokens}}
 		}
 		rt.Cost = turns.Cost
 	}
@@ -101,6 +105,8 @@ func (j *job) run() (t tally) {
 					return
 				}
 				left[mine]--
+				tokens := cmp.Or(j.First, j.Tokens)
+				j.First = 0
 				mu.Unlock()
 				status := http.StatusTooManyRequests
 				for status == http.StatusTooManyRequests {
@@ -111,6 +117,8 @@ func (j *job) run() (t tally) {
 					if len(j.Credential) > 0 {
 						r.Header.Set("Authorization", j.Credential[mine])
 					}
+					r.Header.Set("X-Process", j.Name)
+					r.Header.Set("X-Tokens", fmt.Sprint(tokens))
 					status = 0
 					if resp, err := client.Do(r); err == nil {
 						_, _ = io.Copy(io.Discard, resp.Body)

@@ -12,6 +12,8 @@ for i = 1, #pairsOfRecord, 2 do
   local field, value = pairsOfRecord[i], pairsOfRecord[i + 1]
   if string.sub(field, 1, 6) == 'limit:' then
     limits[string.sub(field, 7)] = cjson.decode(value)
+  elseif field == 'claim' then
+    record.claim = cjson.decode(value)
   else
     record[field] = tonumber(value)
   end

@@ -36,6 +36,8 @@ const (
 	recordTime = time.Hour   // at least
 	retryAfter = time.Second // of a Redis that has not answered
 	countAfter = time.Second
+	claimTime  = 2 * time.Second
+	claimAfter = claimTime / 4
 	maxLines   = 1024
 
 	requests = "requests" // a unit: each request takes one
@@ -62,6 +64,7 @@ type turn struct {
 	turns  *Turns
 	line   *line
 	keys   []string
+	began  time.Time // when it became the first of its line
 	prices []ratelimit.Cost
 	costs  string          // prices as the scripts read them
 	lease  string          // "" if there is none
@@ -78,14 +81,14 @@ func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err
 	if ctx.Err() != nil {
 		return 0, false, ended(ctx)
 	}
-	l, process := n.line, ""
+	l, count := n.line, 0
 	if l.gate != nil && !n.report() {
 		return 0, false, nil
 	}
 	if now := time.Now(); now.Sub(l.counted) >= countAfter {
-		process = n.turns.process
+		count = 1
 	}
-	got, ok := n.turns.ask(enterScript, n.keys, n.arguments(n.costs, "", process), n.giveBack)
+	got, ok := n.turns.ask(enterScript, n.keys, n.arguments(n.costs, "", n.turns.process, count, time.Since(n.began).Milliseconds(), claimTime.Milliseconds()), n.giveBack)
 	if !ok || len(got) != 4 {
 		return 0, false, nil
 	}
@@ -129,7 +132,7 @@ func (n *turn) renew() {
 		if over {
 			return
 		}
-		n.turns.ask(enterScript, n.keys, n.arguments("", n.lease, ""), nil) // does nothing if the lease is over by then
+		n.turns.ask(enterScript, n.keys, n.arguments("", n.lease), nil) // does nothing if the lease is over by then
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if !n.ended {

@@ -101,6 +101,10 @@ func (t *Turns) CloseIdleConnections() {
 	}
 }
 
+// TakesTurns returns true. A [ratelimit.Transport] above, also above RoundTrippers that have a method
+// Unwrap() http.RoundTripper, then does not take a limit for slower because other processes use it.
+func (t *Turns) TakesTurns() bool { return true }
+
 func (t *Turns) base() http.RoundTripper {
 	if t.Base == nil {
 		return http.DefaultTransport
@@ -139,7 +143,7 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 		return nil, err
 	}
 	defer t.leave(n.keys[0], l)
-	n.line = l
+	n.line, n.began = l, time.Now()
 	for {
 		wait, certain, err := n.enter(ctx)
 		switch {
@@ -153,7 +157,7 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 				return n, nil
 			}
 		}
-		if err := t.sleep(ctx, l, wait, certain); err != nil {
+		if err := n.sleep(ctx, wait, certain); err != nil {
 			return nil, err
 		}
 	}
@@ -165,17 +169,20 @@ const shortly = 50 * time.Millisecond
 
 // sleep waits. It returns an error at once if the deadline of the request is certain to come
 // first.
-func (t *Turns) sleep(ctx context.Context, l *line, wait time.Duration, certain bool) error {
+func (n *turn) sleep(ctx context.Context, wait time.Duration, certain bool) error {
 	if certain {
 		until := time.Now().Add(wait)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			return &ratelimit.WaitError{Until: until}
 		}
-		t.mu.Lock()
-		l.until = until
-		t.mu.Unlock()
+		n.turns.mu.Lock()
+		n.line.until = until
+		n.turns.mu.Unlock()
 	} else {
 		wait = min(wait, shortly)
+	}
+	if n.costs != "" {
+		wait = min(wait, claimAfter)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
