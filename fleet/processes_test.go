@@ -3,6 +3,7 @@ package fleet
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -37,6 +38,7 @@ type job struct {
 	First      int64         // tokens of the first request; 0 is Tokens
 	Ahead      time.Duration // how far its clock is ahead
 	Alone      bool          // without Turns
+	Skewed     bool          // the clock of Redis is that of a skewed
 	Timeout    time.Duration // of each question to Redis; 0 is so long that a busy machine does not count as a silent Redis
 }
 
@@ -75,6 +77,9 @@ func (j *job) run() (t tally) {
 		Timeout: cmp.Or(j.Timeout, 20*time.Second),
 		OnError: func(error) { unanswered.Add(1) },
 		clock:   func() time.Time { return time.Now().Add(j.Ahead) },
+	}
+	if j.Skewed {
+		turns.Redis = skewed{turns.Redis}
 	}
 	var base http.RoundTripper = turns
 	if j.Alone {
@@ -142,6 +147,21 @@ func (j *job) run() (t tally) {
 	all.Wait()
 	t.Unanswered = int(unanswered.Load())
 	return t
+}
+
+// A skewed is a Redis whose clock is ahead by the seconds in the key offset.
+type skewed struct{ redis.Scripter }
+
+const offset = "offset"
+
+func (s skewed) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	const clock = "local clock = redis.call('TIME')"
+	script := recordLua + enterLua
+	if sha == learnScript.Hash() {
+		script = recordLua + learnLua
+	}
+	script = strings.Replace(script, clock, clock+" clock[1] = clock[1] + (redis.call('GET', '"+offset+"') or 0)", 1)
+	return s.Eval(ctx, script, keys, args...)
 }
 
 // A process is one process of the fleet.

@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,16 +19,15 @@ import (
 // A bucket is a server that limits tokens: quota at most, of which rate come back each second.
 type bucket struct {
 	quota, rate float64
+	takes       time.Duration // for a response; 0 is 20 ms
 
-	mu      sync.Mutex
-	at      time.Time
-	left    float64
-	served  map[string][]time.Time // by the name of the process
-	refused int
+	mu   sync.Mutex
+	at   time.Time
+	left float64
 }
 
 func (s *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(cmp.Or(s.takes, 20*time.Millisecond))
 	tokens, err := strconv.ParseFloat(r.Header.Get("X-Tokens"), 64)
 	if err != nil {
 		panic(err)
@@ -35,35 +36,66 @@ func (s *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	now, status := time.Now(), http.StatusOK
 	if s.at.IsZero() {
-		s.left, s.served = s.quota, make(map[string][]time.Time)
+		s.left = s.quota
 	} else {
 		s.left = min(s.quota, s.left+s.rate*now.Sub(s.at).Seconds())
 	}
 	s.at = now
-	if name := r.Header.Get("X-Process"); s.left < tokens {
+	if s.left < tokens {
 		status = http.StatusTooManyRequests
-		s.refused++
 	} else {
 		s.left -= tokens
-		s.served[name] = append(s.served[name], now)
 	}
 	w.Header().Set("RateLimit-Policy", fmt.Sprintf(`"t";q=%.0f;qu="tokens";w=%.0f`, s.quota, s.quota/s.rate))
 	w.Header().Set("RateLimit", fmt.Sprintf(`"t";r=%d;t=%.0f`, int(s.left), math.Ceil((s.quota-s.left)/s.rate)))
 	w.WriteHeader(status)
 }
 
-// between returns how many requests of each process were served in a span of time, and the longest
-// time without one.
-func (s *bucket) between(from, to time.Time, name string) (n int, gap time.Duration) {
+// A chronicle is a server that writes down when it has served each process, and how often it has
+// refused a request.
+type chronicle struct {
+	http.Handler
+
+	mu      sync.Mutex
+	served  map[string][]time.Time
+	refused int
+}
+
+func (s *chronicle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := httptest.NewRecorder()
+	s.Handler.ServeHTTP(answer, r)
+	s.mu.Lock()
+	if name := r.Header.Get("X-Process"); answer.Code != http.StatusOK {
+		s.refused++
+	} else {
+		if s.served == nil {
+			s.served = make(map[string][]time.Time)
+		}
+		s.served[name] = append(s.served[name], time.Now())
+	}
+	s.mu.Unlock()
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+}
+
+// since returns how many requests of a process were served since a time, and the longest time
+// without one.
+func (s *chronicle) since(from time.Time, name string) (n int, gap time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := from
 	for _, at := range s.served[name] {
-		if at.After(from) && at.Before(to) {
+		if at.After(from) {
 			n, gap, last = n+1, max(gap, at.Sub(last)), at
 		}
 	}
-	return n, max(gap, to.Sub(last))
+	return n, max(gap, time.Since(last))
+}
+
+func (s *chronicle) refusals() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
 }
 
 // forever is a number of requests that no process sends in a test.
@@ -72,26 +104,37 @@ const forever = 1 << 30
 // Processes that always have work get equal shares of a limit.
 func TestFleetEqualShares(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{2, 3} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		processes int
+		workers   int
+		server    http.Handler
+		tokens    int64
+	}{
+		{"two", 2, 4, &bucket{quota: 5000, rate: 1000}, 200},
+		{"three", 3, 4, &bucket{quota: 5000, rate: 1000}, 200},
+		{"slow answers", 2, 10, &bucket{quota: 5000, rate: 1000, takes: time.Second}, 200},
+		{"requests", 2, 4, &window{quota: 20, length: 2 * time.Second, takes: 20 * time.Millisecond}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			redis, s := startStore(t), &bucket{quota: 5000, rate: 1000}
-			j := job{Redis: redis.addr, URL: serve(t, s), Workers: 4, Requests: forever, Tokens: 200}
-			for i := range n {
+			redis, c := startStore(t), &chronicle{Handler: tc.server}
+			j := job{Redis: redis.addr, URL: serve(t, c), Workers: tc.workers, Requests: forever, Tokens: tc.tokens}
+			for i := range tc.processes {
 				j.Name = fmt.Sprint(i)
 				j.start(t)
 			}
-			time.Sleep(5 * time.Second) // the full bucket is used up
+			time.Sleep(5 * time.Second) // a full bucket is used up
 			from := time.Now()
 			time.Sleep(20 * time.Second)
-			got := make(map[string]int)
-			for i := range n {
-				got[fmt.Sprint(i)], _ = s.between(from, time.Now(), fmt.Sprint(i))
+			var got []int
+			for i := range tc.processes {
+				n, _ := c.since(from, fmt.Sprint(i))
+				got = append(got, n)
 			}
-			t.Log(got, "refused", s.refused)
-			counts := slices.Sorted(maps.Values(got))
-			require.GreaterOrEqual(t, counts[0]*100, counts[n-1]*60)
-			require.Zero(t, s.refused)
+			t.Logf("%d served, %d refused", got, c.refusals())
+			require.GreaterOrEqual(t, slices.Min(got)*100, slices.Max(got)*60)
+			require.Zero(t, c.refusals())
 		})
 	}
 }
@@ -103,23 +146,23 @@ func TestFleetLargeRequest(t *testing.T) {
 	for _, tokens := range []int64{400, 1000, 4000} {
 		t.Run(fmt.Sprint(tokens), func(t *testing.T) {
 			t.Parallel()
-			redis, s := startStore(t), &bucket{quota: 20000, rate: 1000}
-			small := job{Name: "small", Redis: redis.addr, URL: serve(t, s), Workers: 4, Requests: forever, Tokens: 200}
+			redis, c := startStore(t), &chronicle{Handler: &bucket{quota: 20000, rate: 1000}}
+			small := job{Name: "small", Redis: redis.addr, URL: serve(t, c), Workers: 4, Requests: forever, Tokens: 200}
 			large := small
 			large.Name, large.First = "large", tokens
 			small.start(t)
 			time.Sleep(6 * time.Second) // the full bucket is used up
 			began := time.Now()
 			large.start(t)
-			until(t, func() bool { n, _ := s.between(began, time.Now(), "large"); return n > 0 })
+			until(t, func() bool { n, _ := c.since(began, "large"); return n > 0 })
 			took := time.Since(began)
 			time.Sleep(10 * time.Second)
-			of, gap := s.between(began.Add(took), time.Now(), "large")
-			others, _ := s.between(began.Add(took), time.Now(), "small")
-			t.Logf("after %.1f s; then %d served, %d of the other process, longest gap %.1f s; %d refused", took.Seconds(), of, others, gap.Seconds(), s.refused)
+			of, gap := c.since(began.Add(took), "large")
+			others, _ := c.since(began.Add(took), "small")
+			t.Logf("after %.1f s; then %d served, %d of the other process, longest gap %.1f s; %d refused", took.Seconds(), of, others, gap.Seconds(), c.refusals())
 			require.LessOrEqual(t, took, 5*time.Second)
 			require.GreaterOrEqual(t, of*100, others*60)
-			require.Zero(t, s.refused)
+			require.Zero(t, c.refusals())
 		})
 	}
 }
@@ -128,23 +171,54 @@ func TestFleetLargeRequest(t *testing.T) {
 // process lets it have until then.
 func TestFleetKillClaim(t *testing.T) {
 	t.Parallel()
-	redis, s := startStore(t), &bucket{quota: 20000, rate: 1000}
-	small := job{Name: "small", Redis: redis.addr, URL: serve(t, s), Workers: 4, Requests: forever, Tokens: 200}
+	redis, c := startStore(t), &chronicle{Handler: &bucket{quota: 20000, rate: 1000}}
+	small := job{Name: "small", Redis: redis.addr, URL: serve(t, c), Workers: 4, Requests: forever, Tokens: 200}
 	large := small
 	large.Name, large.Workers, large.Tokens = "large", 1, 20000
 	small.start(t)
 	time.Sleep(6 * time.Second)
 	killed := large.start(t)
 	until(t, func() bool {
-		_, gap := s.between(time.Now().Add(-time.Second), time.Now(), "small")
+		_, gap := c.since(time.Now().Add(-time.Second), "small")
 		return gap >= time.Second
 	})
 	began := time.Now()
 	require.NoError(t, killed.cmd.Process.Kill())
 	time.Sleep(6 * time.Second)
-	served, gap := s.between(began, time.Now(), "small")
-	t.Logf("%d served, longest gap %.1f s; %d refused", served, gap.Seconds(), s.refused)
+	served, gap := c.since(began, "small")
+	t.Logf("%d served, longest gap %.1f s; %d refused", served, gap.Seconds(), c.refusals())
 	require.LessOrEqual(t, gap, claimTime+time.Second)
 	require.GreaterOrEqual(t, served, 15)
-	require.Zero(t, s.refused)
+	require.Zero(t, c.refusals())
+}
+
+// The clock of Redis goes back while requests wait. The times of the record then lie in the future.
+func TestFleetClockBack(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		server http.Handler
+		tokens int64
+		back   time.Duration
+	}{
+		{"requests", &window{quota: 20, length: time.Second, takes: 20 * time.Millisecond}, 0, 20 * time.Second},
+		{"requests, forward", &window{quota: 20, length: time.Second, takes: 20 * time.Millisecond}, 0, -20 * time.Second},
+		{"tokens", &bucket{quota: 5000, rate: 1000}, 200, 20 * time.Second},
+		{"tokens, a day", &bucket{quota: 5000, rate: 1000}, 200, 24 * time.Hour},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			redis, c := startStore(t), &chronicle{Handler: tc.server}
+			j := job{Redis: redis.addr, URL: serve(t, c), Workers: 4, Requests: forever, Tokens: tc.tokens, Skewed: true}
+			fleetOf(t, 2, j)
+			time.Sleep(6 * time.Second)
+			began := time.Now()
+			require.NoError(t, redis.rdb.Set(t.Context(), offset, -tc.back.Seconds(), 0).Err())
+			time.Sleep(10 * time.Second)
+			served, gap := c.since(began, "")
+			t.Logf("%d served, longest gap %.1f s; %d refused", served, gap.Seconds(), c.refusals())
+			require.LessOrEqual(t, gap, 2*time.Second)
+			require.LessOrEqual(t, c.refusals(), 2)
+		})
+	}
 }
