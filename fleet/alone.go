@@ -50,7 +50,7 @@ func (n *turn) report() bool {
 		}
 		wait, text = max(waitOf(&a)-age, 0), textOf(current)
 	}
-	if _, ok := n.turns.ask(learnScript, n.keys, n.arguments("0", "reported", wait.Milliseconds(), text), nil); !ok {
+	if _, ok := n.ask(learnScript, n.arguments("0", "reported", wait.Milliseconds(), text), nil); !ok {
 		return false
 	}
 	n.line.gate = nil

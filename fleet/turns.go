@@ -27,7 +27,8 @@ import (
 //
 // If Redis answers a question with an error, or not within Timeout, each process goes on with its
 // share of what was left, and paces its requests. Its share is that of one of the processes that
-// used the key in the last minute. Redis is asked again after a second.
+// used the key in the last minute. Redis is asked again after a second. If Redis cannot read the
+// record of a key, this holds for that key alone, and the record is removed.
 type Turns struct {
 	// Redis is a client of Redis, a cluster, or Valkey. Set ContextTimeoutEnabled in the
 	// options of a cluster: a turn then takes half of the time.
@@ -43,8 +44,9 @@ type Turns struct {
 	Advisor ratelimit.Advisor // reads the responses
 	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
 	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
-	// OnError is called when Redis has answered with an error, or not in time. It is called once
-	// a second, or more often if several questions fail at the same time. It may be nil.
+	// OnError is called when Redis has answered with an error, or not in time. If only the record of
+	// one key cannot be read, the error contains its key in Redis, and other keys go on. OnError is
+	// called once a second, or more often if several questions fail at the same time. It may be nil.
 	OnError func(error)
 
 	mu      sync.Mutex
@@ -212,6 +214,7 @@ type line struct {
 	until    time.Time // no request is sent before that
 	advice   ratelimit.Advice
 	received time.Time // when advice, the newest, came; zero if none did
+	retry    time.Time // when Redis may be asked again for this key; zero if it can read the record
 
 	// Used by the first request alone.
 	processes int             // that use the key, as Redis has counted them
@@ -263,11 +266,11 @@ func (t *Turns) leave(key string, l *line) {
 }
 
 // drop forgets the line of a key when no request of it waits. If other processes use the key,
-// the line is kept for the time when Redis does not answer.
+// the line is kept for the time when Redis does not answer. So is one that Redis cannot read.
 func (t *Turns) drop(key string, l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.users--; l.users == 0 && (l.processes < 2 || len(t.lines) > maxLines) {
+	if l.users--; l.users == 0 && (l.processes < 2 && l.retry.IsZero() || len(t.lines) > maxLines) {
 		delete(t.lines, key)
 	}
 }
