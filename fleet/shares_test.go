@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
 )
 
 // A bucket is a server that limits tokens: quota at most, of which rate come back each second.
@@ -51,26 +53,26 @@ func (s *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// A chronicle is a server that writes down when it has served each process, and how often it has
-// refused a request.
+// A chronicle is a server that writes down when it has served each process or user, and how often it
+// has refused their requests.
 type chronicle struct {
 	http.Handler
 
 	mu      sync.Mutex
 	served  map[string][]time.Time
-	refused int
+	refused map[string]int
 }
 
 func (s *chronicle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
 	s.Handler.ServeHTTP(answer, r)
 	s.mu.Lock()
-	if name := r.Header.Get("X-Process"); answer.Code != http.StatusOK {
-		s.refused++
+	if s.served == nil {
+		s.served, s.refused = make(map[string][]time.Time), make(map[string]int)
+	}
+	if name := cmp.Or(r.Header.Get("X-Process"), r.Header.Get("Authorization")); answer.Code != http.StatusOK {
+		s.refused[name]++
 	} else {
-		if s.served == nil {
-			s.served = make(map[string][]time.Time)
-		}
 		s.served[name] = append(s.served[name], time.Now())
 	}
 	s.mu.Unlock()
@@ -92,10 +94,10 @@ func (s *chronicle) since(from time.Time, name string) (n int, gap time.Duration
 	return n, max(gap, time.Since(last))
 }
 
-func (s *chronicle) refusals() int {
+func (s *chronicle) refusals() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.refused
+	return maps.Clone(s.refused)
 }
 
 // forever is a number of requests that no process sends in a test.
@@ -132,9 +134,9 @@ func TestFleetEqualShares(t *testing.T) {
 				n, _ := c.since(from, fmt.Sprint(i))
 				got = append(got, n)
 			}
-			t.Logf("%d served, %d refused", got, c.refusals())
+			t.Logf("%d served, refused %v", got, c.refusals())
 			require.GreaterOrEqual(t, slices.Min(got)*100, slices.Max(got)*60)
-			require.Zero(t, c.refusals())
+			require.Empty(t, c.refusals())
 		})
 	}
 }
@@ -159,10 +161,10 @@ func TestFleetLargeRequest(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			of, gap := c.since(began.Add(took), "large")
 			others, _ := c.since(began.Add(took), "small")
-			t.Logf("after %.1f s; then %d served, %d of the other process, longest gap %.1f s; %d refused", took.Seconds(), of, others, gap.Seconds(), c.refusals())
+			t.Logf("after %.1f s; then %d served, %d of the other process, longest gap %.1f s; refused %v", took.Seconds(), of, others, gap.Seconds(), c.refusals())
 			require.LessOrEqual(t, took, 5*time.Second)
 			require.GreaterOrEqual(t, of*100, others*60)
-			require.Zero(t, c.refusals())
+			require.Empty(t, c.refusals())
 		})
 	}
 }
@@ -186,10 +188,10 @@ func TestFleetKillClaim(t *testing.T) {
 	require.NoError(t, killed.cmd.Process.Kill())
 	time.Sleep(6 * time.Second)
 	served, gap := c.since(began, "small")
-	t.Logf("%d served, longest gap %.1f s; %d refused", served, gap.Seconds(), c.refusals())
+	t.Logf("%d served, longest gap %.1f s; refused %v", served, gap.Seconds(), c.refusals())
 	require.LessOrEqual(t, gap, claimTime+time.Second)
 	require.GreaterOrEqual(t, served, 15)
-	require.Zero(t, c.refusals())
+	require.Empty(t, c.refusals())
 }
 
 // The clock of Redis goes back while requests wait. The times of the record then lie in the future.
@@ -216,9 +218,33 @@ func TestFleetClockBack(t *testing.T) {
 			require.NoError(t, redis.rdb.Set(t.Context(), offset, -tc.back.Seconds(), 0).Err())
 			time.Sleep(10 * time.Second)
 			served, gap := c.since(began, "")
-			t.Logf("%d served, longest gap %.1f s; %d refused", served, gap.Seconds(), c.refusals())
+			t.Logf("%d served, longest gap %.1f s; refused %v", served, gap.Seconds(), c.refusals())
 			require.LessOrEqual(t, gap, 2*time.Second)
-			require.LessOrEqual(t, c.refusals(), 2)
+			require.LessOrEqual(t, c.refusals()[""], 2)
 		})
 	}
+}
+
+// The record of a key is overwritten in the middle of the work. The other key notices nothing.
+func TestFleetUnreadableRecord(t *testing.T) {
+	t.Parallel()
+	redis, c := startStore(t), &chronicle{Handler: fiftyIn5s()}
+	const broken, good = "Bearer one", "Bearer two"
+	j := job{Redis: redis.addr, URL: serve(t, c), Workers: 8, Requests: 200, Credential: []string{broken, good}}
+	began := time.Now()
+	all := fleetOf(t, 3, j)
+	until(t, func() bool { n, _ := c.since(began, broken); return n >= 60 })
+	r, err := http.NewRequest("GET", j.URL, nil)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", broken)
+	key := (&Turns{}).keysOf(ratelimit.KeyBy("Authorization")(r))[0]
+	require.Equal(t, "hash", redis.rdb.Type(t.Context(), key).Val())
+	require.NoError(t, redis.rdb.Set(t.Context(), key, "x", 0).Err())
+	got := tallies(t, all...)
+	t.Logf("%.1f s, refused %v, %d errors", time.Since(began).Seconds(), c.refusals(), got.Unanswered)
+	require.Equal(t, []int{600, 0}, []int{got.Served, got.Failed})
+	require.LessOrEqual(t, c.refusals()[good], 2)
+	require.LessOrEqual(t, c.refusals()[broken], 10)
+	require.LessOrEqual(t, time.Since(began), 36*time.Second)
+	require.Equal(t, "hash", redis.rdb.Type(t.Context(), key).Val())
 }
