@@ -10,15 +10,12 @@ import (
 // Without Redis each process goes on with its share of what the newest answer announced. Paced
 // requests leave room for those of the other processes, which it cannot see.
 
-// alone gives a turn without Redis, or returns how long to wait before asking again. If no
-// other process used the key, the Transport above is enough.
+// alone gives a turn without Redis, or returns how long to wait before asking again.
 func (n *turn) alone() (wait time.Duration) {
 	l := n.line
-	if l.processes < 2 {
-		return 0
-	}
 	if l.gate == nil {
-		l.gate = &ratelimit.Gate{Share: 1 / float64(l.processes), Pace: true, MaxWait: n.turns.maxWait()}
+		others := l.processes > 1
+		l.gate = &ratelimit.Gate{Share: 1 / float64(max(l.processes, 1)), Pace: others, MaxWait: n.turns.maxWait()}
 		if a, received := l.newest(n.turns); !received.IsZero() {
 			pass, _ := l.gate.TryEnter(gateKey)
 			pass.Answered(a, received)

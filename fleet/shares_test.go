@@ -225,6 +225,17 @@ func TestFleetClockBack(t *testing.T) {
 	}
 }
 
+// A process without Redis, and without others, waits for tokens all the same.
+func TestFleetTokensWithoutStore(t *testing.T) {
+	t.Parallel()
+	c := &chronicle{Handler: &bucket{quota: 2000, rate: 1000}}
+	j := job{Redis: freeAddress(t), URL: serve(t, c), Workers: 4, Requests: 40, Tokens: 200}
+	got := j.start(t).tally(t)
+	t.Logf("refused %v", c.refusals())
+	require.Equal(t, []int{40, 0}, []int{got.Served, got.Failed})
+	require.LessOrEqual(t, got.Refused, 2)
+}
+
 // The record of a key is overwritten in the middle of the work. The other key notices nothing.
 func TestFleetUnreadableRecord(t *testing.T) {
 	t.Parallel()

@@ -103,9 +103,10 @@ func (t *Turns) CloseIdleConnections() {
 	}
 }
 
-// TakesTurns returns true. A [ratelimit.Transport] above, also above RoundTrippers that have a method
-// Unwrap() http.RoundTripper, then does not take a limit for slower because other processes use it.
-func (t *Turns) TakesTurns() bool { return true }
+// TakesTurns reports whether requests wait here for limits in other units than requests: they do if
+// there is a Cost. A [ratelimit.Transport] above then lets one such request at a time wait here. It
+// finds Turns also below RoundTrippers with a method Unwrap() http.RoundTripper.
+func (t *Turns) TakesTurns() bool { return t.Cost != nil }
 
 func (t *Turns) base() http.RoundTripper {
 	if t.Base == nil {
@@ -265,12 +266,16 @@ func (t *Turns) leave(key string, l *line) {
 	t.drop(key, l)
 }
 
-// drop forgets the line of a key when no request of it waits. If other processes use the key,
-// the line is kept for the time when Redis does not answer. So is one that Redis cannot read.
+// drop forgets the line of a key when no request of it waits. If other processes use the key, the
+// line is kept for the time when Redis does not answer, and always during such a time.
 func (t *Turns) drop(key string, l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.users--; l.users == 0 && (l.processes < 2 && l.retry.IsZero() || len(t.lines) > maxLines) {
+	if l.users--; l.users > 0 {
+		return
+	}
+	needed := l.processes > 1 || l.gate != nil || !l.retry.IsZero()
+	if !needed || len(t.lines) > maxLines {
 		delete(t.lines, key)
 	}
 }
