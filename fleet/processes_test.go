@@ -35,7 +35,7 @@ type job struct {
 	Requests   int
 	Credential []string      // each gets its part of the workers and of the requests
 	Tokens     int64         // of each request, 0 if there is no Cost
-	First      int64         // tokens of the first request; 0 is Tokens
+	First      int64         // tokens of the first request, whose X-Process ends in " first"; 0 is Tokens
 	Ahead      time.Duration // how far its clock is ahead
 	Alone      bool          // without Turns
 	Skewed     bool          // the clock of Redis is that of a skewed
@@ -110,8 +110,10 @@ func (j *job) run() (t tally) {
 					return
 				}
 				left[mine]--
-				tokens := cmp.Or(j.First, j.Tokens)
-				j.First = 0
+				name, tokens := j.Name, j.Tokens
+				if j.First > 0 {
+					name, tokens, j.First = j.Name+" first", j.First, 0
+				}
 				mu.Unlock()
 				status := http.StatusTooManyRequests
 				for status == http.StatusTooManyRequests {
@@ -122,7 +124,7 @@ func (j *job) run() (t tally) {
 					if len(j.Credential) > 0 {
 						r.Header.Set("Authorization", j.Credential[mine])
 					}
-					r.Header.Set("X-Process", j.Name)
+					r.Header.Set("X-Process", name)
 					r.Header.Set("X-Tokens", fmt.Sprint(tokens))
 					status = 0
 					if resp, err := client.Do(r); err == nil {

@@ -145,7 +145,7 @@ func TestFleetEqualShares(t *testing.T) {
 // requests behind it in its process do not wait longer than others.
 func TestFleetLargeRequest(t *testing.T) {
 	t.Parallel()
-	for _, tokens := range []int64{400, 1000, 4000} {
+	for tokens, most := range map[int64]time.Duration{400: 5 * time.Second, 1000: 5 * time.Second, 4000: 10 * time.Second} {
 		t.Run(fmt.Sprint(tokens), func(t *testing.T) {
 			t.Parallel()
 			redis, c := startStore(t), &chronicle{Handler: &bucket{quota: 20000, rate: 1000}}
@@ -156,13 +156,13 @@ func TestFleetLargeRequest(t *testing.T) {
 			time.Sleep(6 * time.Second) // the full bucket is used up
 			began := time.Now()
 			large.start(t)
-			until(t, func() bool { n, _ := c.since(began, "large"); return n > 0 })
+			until(t, func() bool { n, _ := c.since(began, "large first"); return n > 0 })
 			took := time.Since(began)
 			time.Sleep(10 * time.Second)
 			of, gap := c.since(began.Add(took), "large")
 			others, _ := c.since(began.Add(took), "small")
 			t.Logf("after %.1f s; then %d served, %d of the other process, longest gap %.1f s; refused %v", took.Seconds(), of, others, gap.Seconds(), c.refusals())
-			require.LessOrEqual(t, took, 5*time.Second)
+			require.LessOrEqual(t, took, most)
 			require.GreaterOrEqual(t, of*100, others*60)
 			require.Empty(t, c.refusals())
 		})
