@@ -39,8 +39,8 @@ const (
 	recordTime = time.Hour   // at least
 	retryAfter = time.Second // of a Redis that has not answered
 	countAfter = time.Second
-	claimTime  = 2 * time.Second
-	claimAfter = claimTime / 4
+	claimTime  = 2 * time.Second // until a claim ends that is not renewed
+	claimAfter = claimTime / 4   // it is renewed
 	maxLines   = 1024
 
 	requests = "requests" // a unit: each request takes one
@@ -94,7 +94,9 @@ func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err
 	if now := time.Now(); now.Sub(l.counted) >= countAfter {
 		count = 1
 	}
-	got, ok := n.ask(enterScript, n.arguments(n.costs, "", n.turns.process, count, time.Since(n.began).Milliseconds(), claimTime.Milliseconds()), n.giveBack)
+	waited := time.Since(n.began).Milliseconds()
+	arguments := n.arguments(n.costs, "", n.turns.process, count, waited, claimTime.Milliseconds())
+	got, ok := n.ask(enterScript, arguments, n.giveBack)
 	if !ok || len(got) != 4 {
 		return 0, false, nil
 	}
@@ -402,7 +404,8 @@ func (n *turn) note(err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), t.timeout())
 		defer cancel()
 		_ = removeScript.Run(ctx, t.client, n.keys).Err() // else it fails again in a second
-		err = fmt.Errorf("ratelimit: the record %s cannot be read: it is removed, and its requests go on alone for a second: %w", n.keys[0], err)
+		const text = "ratelimit: the record %s cannot be read: it is removed, and its requests go on alone for a second: %w"
+		err = fmt.Errorf(text, n.keys[0], err)
 	default:
 		all = time.Now().Add(retryAfter)
 	}

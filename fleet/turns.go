@@ -103,9 +103,10 @@ func (t *Turns) CloseIdleConnections() {
 	}
 }
 
-// TakesTurns reports whether requests wait here for limits in other units than requests: they do if
-// there is a Cost. A [ratelimit.Transport] above then lets one such request at a time wait here. It
-// finds Turns also below RoundTrippers with a method Unwrap() http.RoundTripper.
+// TakesTurns reports whether requests wait here for limits in other units than requests. They do if
+// there is a Cost. A [ratelimit.Transport] above then lets one such request at a time wait here.
+// Otherwise it would wait for units that other processes take meanwhile. It finds Turns also below
+// RoundTrippers with a method Unwrap() http.RoundTripper.
 func (t *Turns) TakesTurns() bool { return t.Cost != nil }
 
 func (t *Turns) base() http.RoundTripper {
@@ -184,7 +185,7 @@ func (n *turn) sleep(ctx context.Context, wait time.Duration, certain bool) erro
 	} else {
 		wait = min(wait, shortly)
 	}
-	if n.costs != "" {
+	if n.costs != "" { // it may have a claim
 		wait = min(wait, claimAfter)
 	}
 	timer := time.NewTimer(wait)
