@@ -15,36 +15,14 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
 var _ fmt.Stringer = SourceNone
 
-// A row is a response and its advice.
-type row struct{ name, wire, want string }
-
-// readRows reads a table of testdata/client: a response, and after an equals sign its advice.
-func readRows(table string) (rows []row) {
-	for _, b := range blocksOf("testdata/client/" + table + ".txt") {
-		wire, want := b.cut("\n"+b.text, "\n= ")
-		rows = append(rows, row{b.name, strings.TrimPrefix(wire, "\n"), strings.TrimSuffix(want, "\n")})
-	}
-	return rows
-}
-
 // adviseCases are responses with their advice, in the form of adviceSummary.
-var adviseCases = readRows("advice")
-
-// writtenOut expands the short form of a response: "429
-//
-// Retry-After: 5" has a status and a line.
-func writtenOut(text string) string {
-	lines := strings.Split(text, " | ")
-	if status, err := strconv.Atoi(lines[0]); err == nil {
-		lines[0] = fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
-	}
-	return strings.Join(lines, "\n")
-}
+var adviseCases = trial.Rows("testdata/client/advice.txt")
 
 // adviceSummary has everything in an Advice except its Fields.
 func adviceSummary(a Advice) string {
@@ -70,11 +48,11 @@ func adviceSummary(a Advice) string {
 
 func TestAdvise(t *testing.T) {
 	for _, tc := range adviseCases {
-		t.Run(tc.name, func(t *testing.T) {
-			resp := responseOf(tc.wire)
+		t.Run(tc.Name, func(t *testing.T) {
+			resp := trial.ResponseOf(tc.Wire)
 			before := resp.Header.Clone()
-			got := Advise(resp, arrival)
-			want, fields, ok := strings.Cut(tc.want, ": ")
+			got := Advise(resp, trial.Arrival)
+			want, fields, ok := strings.Cut(tc.Want, ": ")
 			require.Equal(t, want, adviceSummary(got))
 			require.Equal(t, before, resp.Header)
 			require.Equal(t, got.Asked != got.Wait, got.Capped)
@@ -114,15 +92,15 @@ func TestCheckResponse(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			resp, body := withBody(tc.wire, tc.body)
 			before := resp.Header.Clone()
-			err := Advisor{}.CheckResponse(resp, arrival)
+			err := Advisor{}.CheckResponse(resp, trial.Arrival)
 			requireBody(t, resp, tc.body, body)
 			require.Equal(t, before, resp.Header)
 			var refused *RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, resp.StatusCode, refused.Status)
 			require.Equal(t, tc.until != 0, !refused.Until.IsZero())
-			require.True(t, tc.until == 0 || refused.Until.Equal(arrival.Add(tc.until)))
-			require.Equal(t, Advise(resp, arrival), refused.Advice)
+			require.True(t, tc.until == 0 || refused.Until.Equal(trial.Arrival.Add(tc.until)))
+			require.Equal(t, Advise(resp, trial.Arrival), refused.Advice)
 			text := err.Error()
 			var problem *Problem
 			if errors.As(err, &problem) {
@@ -137,56 +115,56 @@ func TestCheckResponse(t *testing.T) {
 		})
 	}
 	served, body := withBody(`200 | RateLimit: "a";r=0;t=30`, "{}")
-	require.NoError(t, Advisor{}.CheckResponse(served, arrival))
+	require.NoError(t, Advisor{}.CheckResponse(served, trial.Arrival))
 	requireBody(t, served, "{}", body)
-	require.NoError(t, Advisor{}.CheckResponse(nil, arrival))
-	require.Error(t, Advisor{}.CheckResponse(&http.Response{StatusCode: 429}, arrival), "without a body")
+	require.NoError(t, Advisor{}.CheckResponse(nil, trial.Arrival))
+	require.Error(t, Advisor{}.CheckResponse(&http.Response{StatusCode: 429}, trial.Arrival), "without a body")
 }
 
-func withBody(wire, text string) (*http.Response, *closing) {
-	resp, body := responseOf(writtenOut(wire)), &closing{Reader: strings.NewReader(text)}
+func withBody(wire, text string) (*http.Response, *trial.Closing) {
+	resp, body := trial.ResponseOf(trial.WrittenOut(wire)), &trial.Closing{Reader: strings.NewReader(text)}
 	resp.Body = body
 	return resp, body
 }
 
 // requireBody checks that the body can be read from its beginning, and that only the caller
 // closes it.
-func requireBody(t *testing.T, resp *http.Response, want string, body *closing) {
+func requireBody(t *testing.T, resp *http.Response, want string, body *trial.Closing) {
 	t.Helper()
 	read, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, want, string(read))
-	require.Zero(t, body.closed)
+	require.Zero(t, body.Closed)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 1, body.closed)
+	require.Equal(t, 1, body.Closed)
 }
 
 // If a body fails in the middle, it fails in the same place when it is read again.
 func TestCheckResponseBodyFails(t *testing.T) {
 	broken := errors.New("connection reset")
-	resp := responseOf(writtenOut(`429 | Content-Type: application/problem+json`))
+	resp := trial.ResponseOf(trial.WrittenOut(`429 | Content-Type: application/problem+json`))
 	resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"title"`), iotest.ErrReader(broken)))
-	require.Error(t, Advisor{}.CheckResponse(resp, arrival))
+	require.Error(t, Advisor{}.CheckResponse(resp, trial.Arrival))
 	read, err := io.ReadAll(resp.Body)
 	require.Equal(t, `{"title"`, string(read))
 	require.Equal(t, broken, err)
 }
 
 func TestAdviseOptions(t *testing.T) {
-	exhausted := responseOf(`RateLimit: "a";r=0;t=30`)
+	exhausted := trial.ResponseOf(`RateLimit: "a";r=0;t=30`)
 	for most, want := range map[time.Duration]string{
 		time.Second: "wait 1s of 30s by limit a", 30 * time.Second: "wait 30s by limit a", time.Hour: "wait 30s by limit a",
 		-1: "wait 30s by limit a", math.MaxInt64: "wait 30s by limit a",
 	} {
-		require.Equal(t, want, adviceSummary(Advisor{MaxWait: most}.Advise(exhausted, arrival)), most)
+		require.Equal(t, want, adviceSummary(Advisor{MaxWait: most}.Advise(exhausted, trial.Arrival)), most)
 	}
 	own := Advisor{Legacy: LegacyOptions{
 		Dialects: []*Dialect{mustDialect("acme",
 			DialectField{Name: "Acme-Left", Role: RoleRemaining}, DialectField{Name: "Acme-End", Role: RoleReset, Format: TimeUnix})},
 		Name: "acme",
-		Now:  arrival.Add(-time.Hour), // ignored
+		Now:  trial.Arrival.Add(-time.Hour), // ignored
 	}}
-	got := own.Advise(responseOf("Acme-Left: 0\nAcme-End: 1795230010"), arrival)
+	got := own.Advise(trial.ResponseOf("Acme-Left: 0\nAcme-End: 1795230010"), trial.Arrival)
 	require.Equal(t, 10*time.Second, got.Wait)
 	require.Equal(t, "acme", got.Limit.Name)
 }
@@ -194,21 +172,21 @@ func TestAdviseOptions(t *testing.T) {
 func TestAdviseHandMade(t *testing.T) {
 	now := time.Now()
 	var soon *RefusedError
-	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 60`)), time.Time{}), &soon)
+	require.ErrorAs(t, Advisor{}.CheckResponse(trial.ResponseOf(trial.WrittenOut(`429 | Retry-After: 60`)), time.Time{}), &soon)
 	require.WithinRange(t, soon.Until, now.Add(time.Minute), time.Now().Add(time.Minute))
-	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 0`)), arrival), &soon)
-	require.Equal(t, arrival, soon.Until, "Until is the arrival")
+	require.ErrorAs(t, Advisor{}.CheckResponse(trial.ResponseOf(trial.WrittenOut(`429 | Retry-After: 0`)), trial.Arrival), &soon)
+	require.Equal(t, trial.Arrival, soon.Until, "Until is the arrival")
 	require.EqualError(t, soon, "ratelimit: refused with status 429")
 	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
-	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))
+	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, trial.Arrival), new(*RefusedError))
 	require.Nil(t, bodiless.Body)
-	require.Zero(t, Advise(nil, arrival))
+	require.Zero(t, Advise(nil, trial.Arrival))
 	require.Zero(t, Advise(&http.Response{}, time.Time{}))
-	require.Zero(t, Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
+	require.Zero(t, Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, trial.Arrival))
 	got := Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
 	require.Equal(t, 3*time.Second, got.Wait)
 	trailer := &http.Response{Trailer: http.Header{"Ratelimit": {`"a";r=0;t=3`}, "Retry-After": {"5"}}}
-	require.Zero(t, Advise(trailer, arrival), "trailers are not read")
+	require.Zero(t, Advise(trailer, trial.Arrival), "trailers are not read")
 }
 
 func TestSourceString(t *testing.T) {
@@ -220,23 +198,23 @@ func TestSourceString(t *testing.T) {
 }
 
 func TestAdviseAllocations(t *testing.T) {
-	silent := responseOf(unrelated)
-	require.Zero(t, testing.AllocsPerRun(100, func() { Advise(silent, arrival) }))
+	silent := trial.ResponseOf(trial.Unrelated)
+	require.Zero(t, testing.AllocsPerRun(100, func() { Advise(silent, trial.Arrival) }))
 	// This allocation is the slice of limits.
-	limit := responseOf(unrelated)
+	limit := trial.ResponseOf(trial.Unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advise(limit, arrival) }), 1.0)
-	require.Equal(t, 600*time.Millisecond, Advise(limit, arrival).Pace)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advise(limit, trial.Arrival) }), 1.0)
+	require.Equal(t, 600*time.Millisecond, Advise(limit, trial.Arrival).Pace)
 }
 
 // The text of an Advice is for people: what to do, why, and the pace. In a log an Advice is a
 // group.
 func TestAdviceString(t *testing.T) {
 	logged := 0
-	for _, tc := range readRows("advice-text") {
-		t.Run(tc.name, func(t *testing.T) {
-			a := Advise(responseOf(tc.wire), arrival)
-			said, inLog, ok := strings.Cut(tc.want, "\n")
+	for _, tc := range trial.Rows("testdata/client/advice-text.txt") {
+		t.Run(tc.Name, func(t *testing.T) {
+			a := Advise(trial.ResponseOf(tc.Wire), trial.Arrival)
+			said, inLog, ok := strings.Cut(tc.Want, "\n")
 			require.Equal(t, said, fmt.Sprint(a))
 			if !ok {
 				return
@@ -257,18 +235,18 @@ func TestAdviceString(t *testing.T) {
 }
 
 // retryAfterCases are headers of responses, and the waits that they ask for.
-var retryAfterCases = readRows("retry-after")
+var retryAfterCases = trial.Rows("testdata/client/retry-after.txt")
 
 func TestParseRetryAfter(t *testing.T) {
 	for _, tc := range retryAfterCases {
-		t.Run(tc.name, func(t *testing.T) {
-			wait, ok := ParseRetryAfter(wire(tc.wire), arrival)
+		t.Run(tc.Name, func(t *testing.T) {
+			wait, ok := ParseRetryAfter(trial.Wire(tc.Wire), trial.Arrival)
 			got := wait.String()
 			if !ok {
 				require.Zero(t, wait)
 				got = "none"
 			}
-			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.Want, got)
 		})
 	}
 	_, ok := ParseRetryAfter(nil, time.Time{})
@@ -277,13 +255,13 @@ func TestParseRetryAfter(t *testing.T) {
 
 // In virtual time it is midnight UTC on 1 January 2000.
 func TestSetRetryAfter(t *testing.T) {
-	for _, tc := range readRows("set-retry-after") {
-		inBubble(t, tc.name, func(t *testing.T) {
-			h, want := wire(tc.wire), []string{tc.want}
+	for _, tc := range trial.Rows("testdata/client/set-retry-after.txt") {
+		trial.InBubble(t, tc.Name, func(t *testing.T) {
+			h, want := trial.Wire(tc.Wire), []string{tc.Want}
 			f := fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))
-			if text, err := strconv.Unquote(tc.want); err == nil {
+			if text, err := strconv.Unquote(tc.Want); err == nil {
 				want[0] = text
-			} else if tc.want == "none" {
+			} else if tc.Want == "none" {
 				want = nil
 			}
 			f.SetRetryAfter(h)
@@ -318,7 +296,7 @@ func TestSetRetryAfterMs(t *testing.T) {
 		{"something remains", "RateLimit: \"a\";r=1;t=60\nRetry-After-Ms: 5000", "5000", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(tc.wire)
+			h := trial.Wire(tc.wire)
 			f, err := Parse(h)
 			require.NoError(t, err)
 			for range 2 { // twice is as once
@@ -342,7 +320,7 @@ func TestRaiseRetryAfter(t *testing.T) {
 		"Date":           {"Sat, 21 Nov 2026 02:59:30 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "now"},
 		"Age":            {"0", "5", "99999999999999999999", "-1", "old"},
 	}
-	clocks := []time.Time{arrival, arrival.Add(700 * time.Millisecond), time.Date(1994, time.November, 6, 8, 49, 0, 0, time.UTC),
+	clocks := []time.Time{trial.Arrival, trial.Arrival.Add(700 * time.Millisecond), time.Date(1994, time.November, 6, 8, 49, 0, 0, time.UTC),
 		time.Unix(1<<40, 0), time.Unix(-1<<40, 0)}
 	resets := []Seconds{{}, SecondsOf(-5), SecondsOf(0), SecondsOf(60), SecondsOf(MaxInteger), SecondsOf(math.MaxInt64)}
 	standard := func(h http.Header, at time.Time) time.Duration {

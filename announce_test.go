@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -119,7 +120,7 @@ func requireSays(t *testing.T, says string, h http.Header) {
 	t.Helper()
 	want := http.Header{}
 	if says != "" {
-		want = wire(written("limits: " + says))
+		want = trial.Wire(written("limits: " + says))
 	}
 	require.Equal(t, want, limitFields(h))
 }
@@ -540,7 +541,7 @@ func TestAnnounceBuffers(t *testing.T) {
 func TestAnnounceConcurrent(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		upstream := start(t, 1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			maps.Copy(w.Header(), wire(written("X-RateLimit-*: 100, 60, 50")))
+			maps.Copy(w.Header(), trial.Wire(written("X-RateLimit-*: 100, 60, 50")))
 			if r.URL.Path == "/late" {
 				<-r.Context().Done()
 			}
@@ -573,7 +574,7 @@ func TestAnnounceConcurrent(t *testing.T) {
 			if path == "/late" {
 				status, text, says, older = 503, "late", outerSays, ""
 			}
-			want := wire(written("limits: " + says))
+			want := trial.Wire(written("limits: " + says))
 			for key := range want {
 				if got := resp.Header[key]; fmt.Sprint(got) != fmt.Sprint(want[key]) {
 					err = errors.Join(err, fmt.Errorf("%s: %v, want %v", key, got, want[key]))

@@ -16,6 +16,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,7 +117,7 @@ func echoing(t *testing.T, fields string) http.Handler {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "echo")
 		if fields != "" {
-			maps.Copy(w.Header(), wire(written("limits: "+fields)))
+			maps.Copy(w.Header(), trial.Wire(written("limits: "+fields)))
 		}
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -142,7 +143,7 @@ func TestAnnounceSwitches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, 1, tc.handler)
-			req := newRequest(t, s.URL)
+			req := trial.NewRequest(t, s.URL)
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", "echo")
 			resp, err := s.Client().Do(req)
@@ -151,7 +152,7 @@ func TestAnnounceSwitches(t *testing.T) {
 			require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
 			want := http.Header{}
 			for _, says := range tc.says {
-				for key, lines := range wire(written("limits: " + says)) {
+				for key, lines := range trial.Wire(written("limits: " + says)) {
 					want[key] = append(want[key], lines...)
 				}
 			}
@@ -230,7 +231,7 @@ func TestAnnounceShapes(t *testing.T) {
 			require.Equal(t, tc.writer, (&handling{writer: tc.writer, decided: true}).announcer(), "nothing is announced")
 			s := &handling{writer: tc.writer, decided: true, decision: Decision{Fields: fieldsOf(t, ``, `"a";r=1`)}}
 			var kept http.ResponseWriter
-			requireAllocs(t, 0, func() { kept = s.announcer() })
+			trial.RequireAllocs(t, 0, func() { kept = s.announcer() })
 			require.Equal(t, tc.shape, shapeOf(kept))
 		})
 	}
@@ -448,7 +449,7 @@ func TestAnnounceSwitchesOlder(t *testing.T) {
 			p := newPair(t)
 			p.inner.Dialects = []*Dialect{XRateLimit}
 			s := start(t, 1, p.outer.Handler(p.inner.Handler(next)))
-			req := newRequest(t, s.URL)
+			req := trial.NewRequest(t, s.URL)
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", "echo")
 			resp, err := s.Client().Do(req)

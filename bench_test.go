@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,8 +23,8 @@ const (
 
 // amongOthers adds fields of limits to a response with twenty other fields.
 func amongOthers(lines string) http.Header {
-	h := wire(unrelated)
-	maps.Copy(h, wire(lines))
+	h := trial.Wire(trial.Unrelated)
+	maps.Copy(h, trial.Wire(lines))
 	return h
 }
 
@@ -35,7 +36,7 @@ var benchmarkHeaders = []struct {
 	dialect string
 	allocs  int
 }{
-	{"none", wire(unrelated), 0, "", 0},
+	{"none", trial.Wire(trial.Unrelated), 0, "", 0},
 	{"ids of a cloud", amongOthers(`
 		X-Amzn-Requestid: 5bbd2b3c-6f8a-4f0f-8d3f-0a7b6c5d4e3f
 		X-Amzn-Trace-Id: Root=1-5759e988-bd862e3fe1be46a994272793
@@ -94,7 +95,7 @@ func TestSetAllocations(t *testing.T) {
 	h, f := http.Header{}, fieldsOf(t, `"default";q=100;w=60`, `"default";r=50;t=30`)
 	require.NoError(t, XRateLimit.Set(h, f, late))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = XRateLimit.Set(h, f, late) }), 6.0)
-	require.Equal(t, wire("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30"), h)
+	require.Equal(t, trial.Wire("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30"), h)
 }
 
 func TestRoundTripAllocations(t *testing.T) {
@@ -108,16 +109,16 @@ func TestRoundTripAllocations(t *testing.T) {
 		{"older fields", "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			answer := responseOf(unrelated + tc.lines)
+			answer := trial.ResponseOf(trial.Unrelated + tc.lines)
 			// If a request had to wait, it would fail, and the test with it.
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			rt := &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return answer, nil })}
-			req := newRequest(t, example).WithContext(ctx)
+			rt := &Transport{Base: trial.RoundTripFunc(func(*http.Request) (*http.Response, error) { return answer, nil })}
+			req := trial.NewRequest(t, trial.Example).WithContext(ctx)
 			require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), tc.want)
 			resp, err := rt.RoundTrip(req)
 			require.NoError(t, err)
-			require.Equal(t, tc.lines != "", Advise(resp, arrival).Pace > 0)
+			require.Equal(t, tc.lines != "", Advise(resp, trial.Arrival).Pace > 0)
 		})
 	}
 }
@@ -127,7 +128,7 @@ func TestRoundTripAllocations(t *testing.T) {
 func TestSizedHeaders(t *testing.T) {
 	const room = 8 << 20 // for the results of 1024 fields, or of 16 lines
 	took := func(h http.Header) uint64 {
-		return allocated(func() { _ = Advise(&http.Response{Header: h}, late) })
+		return trial.Allocated(func() { _ = Advise(&http.Response{Header: h}, late) })
 	}
 	took(http.Header{"X-Remaining": {"5"}}) // makes the tables
 	for _, tt := range sizedHeaders {

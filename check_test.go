@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,9 +39,9 @@ var repetition = regexp.MustCompile(`\{(\d+)×(.*?)\}`)
 
 // readFindings reads a table: fields, and each finding behind an equals sign.
 func readFindings(table string) (cases []lintCase) {
-	for _, b := range blocksOf("testdata/check/" + table + ".txt") {
-		tc := lintCase{name: b.name}
-		for line := range strings.Lines(b.text) {
+	for _, b := range trial.BlocksOf("testdata/check/" + table + ".txt") {
+		tc := lintCase{name: b.Name}
+		for line := range strings.Lines(b.Text) {
 			if finding, ok := strings.CutPrefix(line, "= "); ok {
 				tc.want = append(tc.want, strings.TrimSpace(finding))
 			} else {
@@ -90,7 +91,7 @@ func lawFinding(t testing.TB, f Finding) {
 func TestCheck(t *testing.T) {
 	for _, tc := range lintCases {
 		t.Run(tc.name, func(t *testing.T) {
-			findings := Check(responseOf(tc.wire))
+			findings := Check(trial.ResponseOf(tc.wire))
 			require.Equal(t, tc.want, summaries(findings))
 			for _, f := range findings {
 				lawFinding(t, f)
@@ -107,7 +108,7 @@ func TestCheck(t *testing.T) {
 func TestCheckOlderFields(t *testing.T) {
 	named := 0
 	for _, tt := range readCases(t) {
-		h := wire(strings.Join(tt.Headers, "\n"))
+		h := trial.Wire(strings.Join(tt.Headers, "\n"))
 		keys := slices.Collect(maps.Keys(h))
 		h[policyKey], h[limitKey] = []string{`"of no vendor";q=123456789;w=60`}, []string{`"of no vendor";r=123456789`}
 		for _, f := range Check(&http.Response{Header: h}) {
@@ -121,7 +122,7 @@ func TestCheckOlderFields(t *testing.T) {
 }
 
 func TestCheckTrailers(t *testing.T) {
-	resp := responseOf(clean)
+	resp := trial.ResponseOf(clean)
 	resp.Trailer = http.Header{"Ratelimit": nil, "ratelimit-policy": {"x"}, "Expires": nil}
 	require.Equal(t, []string{"P12 must RateLimit-Policy -1", "L4 must RateLimit -1"}, summaries(Check(resp)))
 	require.Nil(t, resp.Trailer["Ratelimit"])
@@ -133,10 +134,10 @@ func TestCheckHandMade(t *testing.T) {
 	require.Nil(t, Check(&http.Response{Header: http.Header{"Ratelimit": nil}}))
 	require.Nil(t, Check(&http.Response{Header: http.Header{"RateLimit": {"malformed"}}}), "a key that is not canonical")
 	long := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 249) + "@b.cd"))
-	require.Len(t, Check(responseOf(`RateLimit: "a";r=1;pk=:`+long+`:`)), 1, "the longest address")
+	require.Len(t, Check(trial.ResponseOf(`RateLimit: "a";r=1;pk=:`+long+`:`)), 1, "the longest address")
 	long = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 250) + "@b.cd"))
-	require.Empty(t, Check(responseOf(`RateLimit: "a";r=1;pk=:`+long+`:`)), "longer than an address")
-	posted := responseOf("Cache-Control: max-age=60\n" + clean)
+	require.Empty(t, Check(trial.ResponseOf(`RateLimit: "a";r=1;pk=:`+long+`:`)), "longer than an address")
+	posted := trial.ResponseOf("Cache-Control: max-age=60\n" + clean)
 	posted.Request = &http.Request{Method: http.MethodPost}
 	require.Nil(t, Check(posted), "the answer to a POST is seldom stored")
 	for _, method := range []string{"", http.MethodGet, http.MethodHead} {
@@ -148,7 +149,7 @@ func TestCheckHandMade(t *testing.T) {
 // withSecret returns a response with a partition key that is also in the credentials of its
 // request.
 func withSecret(credentials string) *http.Response {
-	resp := responseOf("RateLimit: \"default\";r=1;pk=:MDEyMzQ1Njc4OQ==:")
+	resp := trial.ResponseOf("RateLimit: \"default\";r=1;pk=:MDEyMzQ1Njc4OQ==:")
 	resp.Request = &http.Request{Header: http.Header{"Authorization": {credentials}}}
 	return resp
 }
@@ -161,7 +162,7 @@ func TestCheckSecret(t *testing.T) {
 	} {
 		require.Equal(t, want, summaries(Check(withSecret(credentials))), credentials)
 	}
-	require.Nil(t, Check(responseOf("RateLimit: \"default\";r=1;pk=:MDEyMzQ1Njc4OQ==:")), "without its request")
+	require.Nil(t, Check(trial.ResponseOf("RateLimit: \"default\";r=1;pk=:MDEyMzQ1Njc4OQ==:")), "without its request")
 }
 
 func TestPersonal(t *testing.T) {
@@ -195,12 +196,12 @@ func TestCheckMessages(t *testing.T) {
 		`RateLimit-Policy: "secret";q=1;t=2`:                                     "P11 (note) member 1 of RateLimit-Policy: t belongs to RateLimit, and clients ignore it here",
 		`RateLimit: "secret";r=1;secret=secret=`:                                 "L1 (must) member 1 of RateLimit, line 1, byte 27: write what RFC 9651 allows here, or strict clients ignore the whole field",
 	} {
-		findings := Check(responseOf(wire))
+		findings := Check(trial.ResponseOf(wire))
 		require.NotEmpty(t, findings)
 		require.Equal(t, want, findings[0].String(), wire)
 	}
 	for _, tc := range lintCases {
-		for _, f := range Check(responseOf(strings.ReplaceAll(tc.wire, "default", "secret"))) {
+		for _, f := range Check(trial.ResponseOf(strings.ReplaceAll(tc.wire, "default", "secret"))) {
 			require.NotContains(t, f.String(), "secret")
 		}
 	}
@@ -239,9 +240,9 @@ func TestCheckRules(t *testing.T) {
 		}
 	}
 	for _, tc := range lintCases {
-		note(Check(responseOf(tc.wire)))
+		note(Check(trial.ResponseOf(tc.wire)))
 	}
-	resp := responseOf(clean)
+	resp := trial.ResponseOf(clean)
 	resp.Trailer = http.Header{policyKey: nil, limitKey: nil}
 	note(Check(resp))
 	note(Check(withSecret("Bearer 0123456789")))
@@ -263,7 +264,7 @@ func TestCheckRules(t *testing.T) {
 		require.True(t, r.id == "" || r.id == id, "%s: the rule of %q is %s", r.id, r.message, id)
 		want = append(want, fmt.Sprintf("| %s | %v | %s |", id, r.level, strings.ReplaceAll(r.message, "%s", "…")))
 	}
-	checkSection(t, "CONFORMANCE.md", "rules", "| Rules | Level | What to do |\n|---|---|---|\n"+strings.Join(want, "\n")+"\n")
+	trial.CheckSection(t, "CONFORMANCE.md", "rules", "| Rules | Level | What to do |\n|---|---|---|\n"+strings.Join(want, "\n")+"\n")
 }
 
 // TestCheckWire: captured responses have no finding above LevelNote, except the faults in the
@@ -281,7 +282,7 @@ func TestCheckWire(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".http")
 		t.Run(name, func(t *testing.T) {
-			findings := Check(readCapture(t, file))
+			findings := Check(trial.ReadCapture(t, file))
 			for _, f := range findings {
 				lawFinding(t, f)
 			}
@@ -300,7 +301,7 @@ func TestLevelString(t *testing.T) {
 
 func TestCheckDrafts(t *testing.T) {
 	for _, tc := range draftExamples {
-		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, summaries(Check(responseOf(tc.wire)))) })
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, summaries(Check(trial.ResponseOf(tc.wire)))) })
 	}
 }
 
@@ -357,7 +358,7 @@ func TestCheckDocuments(t *testing.T) {
 		require.GreaterOrEqual(t, len(responses), least[file], file)
 		for _, r := range responses {
 			shown++
-			for _, found := range summaries(Check(responseOf(r))) {
+			for _, found := range summaries(Check(trial.ResponseOf(r))) {
 				found = file + ": " + found
 				require.NotEmpty(t, meant[found], "%s\n%s", found, r)
 				seen[found] = true

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // lawSet is law 9: the dialect reads back every number that Set writes, and on error Set
@@ -170,18 +170,18 @@ func dialectOf(said string) *Dialect {
 // equals sign, and the written lines follow. An error is after an exclamation mark.
 func TestSet(t *testing.T) {
 	for _, b := range readBlocks("set") {
-		given, rest := b.cut("\n"+b.text, "\n= ")
-		dialect, written := b.cut(rest, "\n")
-		d, h := dialectOf(dialect), wire(given)
+		given, rest := b.Cut("\n"+b.Text, "\n= ")
+		dialect, written := b.Cut(rest, "\n")
+		d, h := dialectOf(dialect), trial.Wire(given)
 		f := fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))
-		eachClock(t, b.name, written, func(t *testing.T, want string, now time.Time) {
+		eachClock(t, b.Name, written, func(t *testing.T, want string, now time.Time) {
 			h := http.Header{}
 			lawSet(t, d, f, now)
 			if err := d.Set(h, f, now); err != nil {
 				require.Equal(t, strings.TrimSpace(want), "! "+strings.TrimPrefix(err.Error(), "ratelimit: "))
 				return
 			}
-			require.Equal(t, wire(want), h)
+			require.Equal(t, trial.Wire(want), h)
 		})
 	}
 }
@@ -189,19 +189,19 @@ func TestSet(t *testing.T) {
 // Set replaces the fields of the dialect, and no other fields.
 func TestSetReplaces(t *testing.T) {
 	f := Fields{Policies: []Policy{{Name: "minute", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "minute", Remaining: 4}}}
-	h := wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
+	h := trial.Wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
 	require.NoError(t, xRateLimitByName.Set(h, f, late))
-	require.Equal(t, wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
+	require.Equal(t, trial.Wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
 
-	h = wire("RateLimit-Reset: 9\nRateLimit-Policy: 9;w=9\nRateLimit-Policy: 8;w=8")
+	h = trial.Wire("RateLimit-Reset: 9\nRateLimit-Policy: 9;w=9\nRateLimit-Policy: 8;w=8")
 	require.NoError(t, Draft06.Set(h, f, late))
-	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"), h)
+	require.Equal(t, trial.Wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"), h)
 	require.NoError(t, Draft06.Set(h, Fields{}, late))
 	require.Empty(t, h)
 
-	h = wire("RateLimit-Policy: \"minute\";q=5;w=60\nRateLimit-Limit: 9")
+	h = trial.Wire("RateLimit-Policy: \"minute\";q=5;w=60\nRateLimit-Limit: 9")
 	require.NoError(t, Draft06.Set(h, f, late))
-	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: \"minute\";q=5;w=60"), h, "the current form stays")
+	require.Equal(t, trial.Wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: \"minute\";q=5;w=60"), h, "the current form stays")
 
 	h = http.Header{"ratelimit-policy": {`"minute";q=5;w=60`}, "Ratelimit-Policy": {"9;w=9"}}
 	require.NoError(t, Draft06.Set(h, f, late))
@@ -275,9 +275,9 @@ func TestSetRefuses(t *testing.T) {
 	f.Policies[0].Params = append(f.Policies[0].Params, Param{"k", int64(1)})
 	require.ErrorIs(t, Draft06.Set(http.Header{}, f, late), ErrTooMany)
 	f.Policies[0].Params = nil
-	h := wire("RateLimit: \"a\";r=1")
+	h := trial.Wire("RateLimit: \"a\";r=1")
 	require.ErrorIs(t, Draft07.Set(h, f, late), ErrDuplicate, "next to the current form")
-	require.Equal(t, wire("RateLimit: \"a\";r=1"), h)
+	require.Equal(t, trial.Wire("RateLimit: \"a\";r=1"), h)
 	require.Equal(t, errNilHeader, Draft07.Set(nil, f, late))
 	for _, format := range []TimeFormat{TimeUnix, TimeUnixMilli, TimeHTTPDate, TimeRFC3339} {
 		for _, now := range []time.Time{time.Unix(-5, 0), time.Unix(1<<60, 0)} {

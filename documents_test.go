@@ -3,6 +3,9 @@ package ratelimit
 import (
 	"fmt"
 	"go/ast"
+
+	"github.com/httpfields/ratelimit/internal/trial"
+
 	goparser "go/parser"
 	"go/token"
 	"go/types"
@@ -12,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,8 +59,8 @@ func readCode(dir string) code {
 	for _, tables := range []string{"older", "check", "fields", "middleware", "client"} {
 		files, _ := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
 		for _, file := range files {
-			for _, b := range blocksOf(file) {
-				c.rows[strings.ReplaceAll(b.name, " ", "_")] = true
+			for _, b := range trial.BlocksOf(file) {
+				c.rows[strings.ReplaceAll(b.Name, " ", "_")] = true
 			}
 		}
 	}
@@ -126,7 +128,7 @@ func TestConformance(t *testing.T) {
 	require.NoError(t, err)
 	root := rootCode()
 	quoted := regexp.MustCompile("`([^`]+)`( in (examples/\\w+))?")
-	checked, missing := 0, released(t)
+	checked, missing := 0, trial.Released(t)
 	for i, line := range strings.Split(string(text), "\n") {
 		cells := strings.Split(line, " | ")
 		if !strings.HasPrefix(line, "| ") || len(cells) < 4 {
@@ -169,69 +171,6 @@ func TestConformance(t *testing.T) {
 	require.Greater(t, checked, 100, "the tables are read")
 }
 
-// CONTRIBUTING.md names each file of the package, and only existing files and code.
-func TestContributing(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("CONTRIBUTING.md")
-	require.NoError(t, err)
-	root := rootCode()
-	declared := map[string]bool{}
-	for name := range root.names {
-		declared[name] = true
-		if _, member, ok := strings.Cut(name, "."); ok {
-			declared[member] = true
-		}
-	}
-	checked := 0
-	for _, m := range regexp.MustCompile("`([A-Za-z_./]{4,})`").FindAllStringSubmatch(string(text), -1) {
-		name := m[1]
-		switch {
-		case name == "case" || name == "reason" || strings.Contains(name, "http.") || strings.HasPrefix(name, "testing/"):
-		case strings.HasPrefix(name, "interop") || strings.HasPrefix(name, "fleet") || strings.HasPrefix(name, "tools"): // nested modules, which are not in a release of the root
-		case strings.ContainsAny(name, "/_") || strings.HasSuffix(name, ".go"):
-			_, err := os.Stat(name)
-			require.True(t, err == nil || declared[name], "%s does not exist", name)
-			checked++
-		default:
-			require.True(t, declared[name], "no %s", name)
-			checked++
-		}
-	}
-	require.Greater(t, checked, 60, "the file is read")
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	inner, err := filepath.Glob("internal/*/*.go")
-	require.NoError(t, err)
-	for _, file := range append(files, inner...) {
-		require.True(t, strings.HasSuffix(file, "_test.go") || strings.Contains(string(text), "`"+file+"`"), "%s is in no table", file)
-	}
-}
-
-// readSection returns the part of a document between <!-- name --> and <!-- /name -->. It
-// also returns a function that replaces this part.
-func readSection(t testing.TB, file, name string) (with func(string) string, part string) {
-	t.Helper()
-	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	before, rest, ok := strings.Cut(string(text), begin)
-	require.True(t, ok, "%s has no %q", file, begin)
-	part, after, ok := strings.Cut(rest, end)
-	require.True(t, ok, "%s has no %q", file, end)
-	return func(part string) string { return before + begin + part + end + after }, part
-}
-
-// checkSection fails if a part of a document is out of date. With -update it rewrites the part.
-func checkSection(t testing.TB, file, name, want string) {
-	t.Helper()
-	with, got := readSection(t, file, name)
-	if *update {
-		got = want
-		require.NoError(t, os.WriteFile(file, []byte(with(want)), 0o644))
-	}
-	require.True(t, want == got, "%s: %q is out of date: go test -update .", file, name)
-}
-
 // The code of README.md and of docs is in the examples, word for word, so that it compiles and
 // runs. A test in interop runs the program of README.md.
 func TestReadmeCode(t *testing.T) {
@@ -251,20 +190,9 @@ func TestReadmeCode(t *testing.T) {
 	}
 }
 
-// README.md is short, and begins with a program.
-func TestReadmeLength(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	lines := strings.Split(string(text), "\n")
-	require.LessOrEqual(t, len(lines), 250)
-	require.LessOrEqual(t, len(strings.Fields(string(text))), 1300, "words, those of the code included")
-	first := slices.Index(lines, "```go")
-	require.True(t, 0 <= first && first < 40, first)
-}
-
 // The words of docs/older.md have the roles in its table.
 func TestReadmeWords(t *testing.T) {
-	_, rows := readSection(t, "docs/older.md", "words")
+	_, rows := trial.ReadSection(t, "docs/older.md", "words")
 	roles := map[string]Role{
 		"quota": RoleQuota, "remaining": RoleRemaining, "used": RoleUsed, "reset": RoleReset, "window": RoleWindow, "name of the policy": RoleName,
 		"list of policies": RolePolicies,
@@ -311,7 +239,7 @@ func TestReadmeDialects(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name(), variable, strings.Join(fields, " "), reset)
 	}
-	checkSection(t, "docs/older.md", "dialects", b.String())
+	trial.CheckSection(t, "docs/older.md", "dialects", b.String())
 }
 
 // draftSwaps convert draft.go to the next draft. The keys of RateLimit change places. Names

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // lawLegacy checks four facts. The result of ParseAny is valid. An error names a field of the
@@ -146,7 +146,7 @@ func addLegacySeeds(f *testing.F) {
 	}
 	for _, table := range olderTables {
 		for _, tt := range readTable(table) {
-			f.Add(spell(tt.wire, late))
+			f.Add(trial.Spell(tt.wire, late))
 		}
 	}
 	f.Add(`X-App-Usage: {"x":[{"type":"t","call_count":99.5,"estimated_time_to_regain_access":1e300}]}`)
@@ -155,7 +155,7 @@ func addLegacySeeds(f *testing.F) {
 func FuzzOlder(f *testing.F) {
 	addLegacySeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		h, _ := readLines(text)
+		h, _ := trial.ReadLines(text)
 		lawLegacy(t, h)
 	})
 }
@@ -163,7 +163,7 @@ func FuzzOlder(f *testing.F) {
 func FuzzParseAny(f *testing.F) {
 	addLegacySeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		h, _ := readLines(text)
+		h, _ := trial.ReadLines(text)
 		lawAny(t, h.Clone())
 		d, ok := ParseRetryAfter(h, late)
 		require.True(t, d >= 0 && (ok || d == 0))

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // The fuzzers check the laws for arbitrary input. A newline separates two field lines, because a
@@ -134,7 +134,7 @@ func FuzzFormat(f *testing.F) {
 
 func addResponses(f *testing.F) {
 	for _, tc := range adviseCases {
-		f.Add(200, tc.wire, int64(0), int64(0))
+		f.Add(200, tc.Wire, int64(0), int64(0))
 	}
 	for _, tc := range lintCases {
 		if len(tc.wire) < 1000 {
@@ -151,7 +151,7 @@ func addResponses(f *testing.F) {
 func FuzzAdvise(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, received, most int64) {
-		resp, _ := anyResponse(lines)
+		resp, _ := trial.AnyResponse(lines)
 		resp.StatusCode = status
 		c := Advisor{MaxWait: time.Duration(most)}
 		a := c.Advise(resp, time.Unix(received, 0))
@@ -282,7 +282,7 @@ func lawRoundedUp(t testing.TB, want *big.Rat, got time.Duration, a *Advice) {
 func FuzzCheck(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, trailers, _ int64) {
-		resp, _ := anyResponse(lines)
+		resp, _ := trial.AnyResponse(lines)
 		resp.StatusCode = status
 		if trailers < 0 {
 			resp.Trailer = resp.Header
@@ -295,7 +295,7 @@ func FuzzCheck(f *testing.F) {
 
 func FuzzProblem(f *testing.F) {
 	for _, tc := range problemCases {
-		text := tc.in[:min(len(tc.in), 1000)]
+		text := tc.In[:min(len(tc.In), 1000)]
 		f.Add([]byte(text), text, 429)
 		f.Add([]byte(text), "\xff", -1)
 	}

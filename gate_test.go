@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,7 +42,7 @@ func TestGateQueue(t *testing.T) { playScores(t, "queue") }
 
 // All scores of testdata/client/machine.txt, and scores whose costs only a response can carry.
 func TestGateMachine(t *testing.T) {
-	playScores(t, "machine", block{"costs, a policy with a long name", strings.ReplaceAll(`
+	playScores(t, "machine", trial.Block{Name: "costs, a policy with a long name", Text: strings.ReplaceAll(`
 		0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
 		0 open other:tokens=10`, "NAME", strings.Repeat("n", 200))})
 }
@@ -61,7 +62,7 @@ func TestGateMemory(t *testing.T) {
 	wait := func(d time.Duration) Advice { return Advice{Wait: d, Source: SourceRetryAfter} }
 	left := Advice{Fields: Fields{Limits: []Limit{{Name: "a", Remaining: 5, Reset: SecondsOf(1e9)}}}}
 	known := func(g *Gate, key string) bool { return g.keys[key] != nil }
-	inBubble(t, "the oldest goes first", func(t *testing.T) {
+	trial.InBubble(t, "the oldest goes first", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys, left)
 		fill(t, &g, 0, 1, left) // is now the newest
@@ -72,13 +73,13 @@ func TestGateMemory(t *testing.T) {
 		fill(t, &g, maxKeys, 2*maxKeys, left)
 		require.True(t, known(&g, host(3*maxKeys-1)) && !known(&g, host(0)))
 	})
-	inBubble(t, "a key without limits is forgotten before a key with a count", func(t *testing.T) {
+	trial.InBubble(t, "a key without limits is forgotten before a key with a count", func(t *testing.T) {
 		g := Gate{MaxKeys: looks}
 		fill(t, &g, 0, looks-1, left)
 		fill(t, &g, looks, 2, Advice{})
 		require.True(t, known(&g, host(0)) && !known(&g, host(looks)))
 	})
-	inBubble(t, "a wait in force is never displaced", func(t *testing.T) {
+	trial.InBubble(t, "a wait in force is never displaced", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, 1, wait(time.Minute))
 		fill(t, &g, 1, 3*maxKeys, wait(DefaultMaxWait)) // hostile hosts
@@ -94,7 +95,7 @@ func TestGateMemory(t *testing.T) {
 		fill(t, &g, 4*maxKeys, 1, left)
 		require.True(t, known(&g, host(4*maxKeys)), "the waits have ended")
 	})
-	inBubble(t, "the one wait that has ended is displaced", func(t *testing.T) {
+	trial.InBubble(t, "the one wait that has ended is displaced", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, 1, wait(2*time.Second))
 		fill(t, &g, 1, maxKeys, wait(time.Minute))
@@ -103,14 +104,14 @@ func TestGateMemory(t *testing.T) {
 		fill(t, &g, maxKeys, 1, wait(time.Minute))
 		require.True(t, known(&g, host(maxKeys)) && !known(&g, host(0)))
 	})
-	inBubble(t, "a wait that is forgotten is displaced at once", func(t *testing.T) {
+	trial.InBubble(t, "a wait that is forgotten is displaced at once", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys+1, wait(time.Minute))
 		g.Forget(host(5))
 		fill(t, &g, maxKeys, 1, wait(time.Minute))
 		require.True(t, known(&g, host(maxKeys)) && !known(&g, host(5)))
 	})
-	inBubble(t, "waits are looked at once a second", func(t *testing.T) {
+	trial.InBubble(t, "waits are looked at once a second", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, 1, wait(1500*time.Millisecond))
 		fill(t, &g, 1, maxKeys-1, wait(time.Minute))
@@ -120,7 +121,7 @@ func TestGateMemory(t *testing.T) {
 			require.Equal(t, i == 3, known(&g, host(maxKeys)))
 		}
 	})
-	inBubble(t, "a key that was displaced learns from an answer that comes later", func(t *testing.T) {
+	trial.InBubble(t, "a key that was displaced learns from an answer that comes later", func(t *testing.T) {
 		var g Gate
 		answered, failed, late := enter(t, &g, "slow"), enter(t, &g, "slow"), enter(t, &g, "late")
 		fill(t, &g, 0, maxKeys, Advice{})
@@ -139,7 +140,7 @@ func TestGateMemory(t *testing.T) {
 	t.Run("the response is not kept", func(t *testing.T) {
 		long := strings.Repeat("n", 1000)
 		rt := &Transport{Base: newScript(`RateLimit: "` + long + `";r=0;t=60;pk=:YQ==:;x="` + strings.Repeat("x", 1<<20) + `"`)}
-		require.NoError(t, get(t, rt, example))
+		require.NoError(t, get(t, rt, trial.Example))
 		a := entryOf(rt, "api.example").advice
 		require.Equal(t, Advice{
 			Wait: time.Minute, Asked: time.Minute, Source: SourceLimit, Limit: Limit{Name: long[:maxKeptName], Reset: SecondsOf(60)},
@@ -209,7 +210,7 @@ func TestGate(t *testing.T) {
 		require.Zero(t, g.keys["a"].machine.UnderWay())
 		enter(t, &g, "a").Failed()
 	})
-	inBubble(t, "a key with callers that wait is not displaced", func(t *testing.T) {
+	trial.InBubble(t, "a key with callers that wait is not displaced", func(t *testing.T) {
 		var g Gate
 		var under []*Pass
 		for range 10 {
@@ -234,7 +235,7 @@ func TestGate(t *testing.T) {
 		new(Pass).Failed()
 		new(Pass).Answered(wait, time.Now())
 	})
-	inBubble(t, "the received time counts, but for one in the future, which is now", func(t *testing.T) {
+	trial.InBubble(t, "the received time counts, but for one in the future, which is now", func(t *testing.T) {
 		var g Gate
 		p, start := enter(t, &g, "a"), time.Now()
 		time.Sleep(59 * time.Second) // the body was long
@@ -281,7 +282,7 @@ func TestGate(t *testing.T) {
 		wg.Wait()
 		require.Zero(t, g.keys["a"].machine.UnderWay())
 	})
-	inBubble(t, "an error has the longest wait of several responses", func(t *testing.T) {
+	trial.InBubble(t, "an error has the longest wait of several responses", func(t *testing.T) {
 		var g Gate
 		passes := []*Pass{enter(t, &g, "a"), enter(t, &g, "a"), enter(t, &g, "a")}
 		for i, minutes := range []int{2, 3, 1} {
@@ -295,7 +296,7 @@ func TestGate(t *testing.T) {
 		require.Equal(t, 3*time.Minute, time.Until(early.Until))
 		require.Equal(t, 3*time.Minute, early.Advice.Wait)
 	})
-	inBubble(t, "what was over when an answer came does not count any more", func(t *testing.T) {
+	trial.InBubble(t, "what was over when an answer came does not count any more", func(t *testing.T) {
 		var g Gate
 		refused, late := enter(t, &g, "a"), enter(t, &g, "a")
 		refused.Answered(advised("429; a r=0;t=60"), time.Now())
@@ -318,7 +319,7 @@ func TestGate(t *testing.T) {
 		w, _ := g.State("a")
 		require.Contains(t, w.Until.String(), " m=")
 	})
-	inBubble(t, "an answer from before its request took no time", func(t *testing.T) {
+	trial.InBubble(t, "an answer from before its request took no time", func(t *testing.T) {
 		var g Gate
 		start := time.Now()
 		enter(t, &g, "a").Answered(wait, start.Add(-time.Second))
@@ -347,13 +348,13 @@ func TestRequestUnit(t *testing.T) {
 
 // A limit of concurrent requests hides no other limit.
 func TestAnswerOfConcurrent(t *testing.T) {
-	a := Advise(responseOf("RateLimit-Policy: \"c\";q=5;qu=\"concurrent-requests\", \"a\";q=9\nRateLimit: \"c\";r=3, \"a\";r=4;t=9"), arrival)
+	a := Advise(trial.ResponseOf("RateLimit-Policy: \"c\";q=5;qu=\"concurrent-requests\", \"a\";q=9\nRateLimit: \"c\";r=3, \"a\";r=4;t=9"), trial.Arrival)
 	got := answerOf(&a, nil, nil)
 	require.Equal(t, int64(5), got.AtOnce)
 	require.Len(t, got.Stocks, 1)
 	require.Equal(t, "a", got.Stocks[0].Policy)
 	for _, members := range []string{`"c";q=5;U, "d";q=0;U, "e";q=7;U`, `"e";q=7;U, "d";q=0;U, "c";q=5;U`} {
-		a := Advise(responseOf("RateLimit-Policy: "+strings.ReplaceAll(members, "U", `qu="concurrent-requests"`)), arrival)
+		a := Advise(trial.ResponseOf("RateLimit-Policy: "+strings.ReplaceAll(members, "U", `qu="concurrent-requests"`)), trial.Arrival)
 		require.Equal(t, int64(5), answerOf(&a, nil, nil).AtOnce, "the lowest, but for none at all")
 	}
 }
@@ -402,7 +403,7 @@ func TestGateState(t *testing.T) {
 		}},
 	} {
 		for _, callers := range []int{1, 1000} {
-			inBubble(t, fmt.Sprint(tc.name, ", ", callers), func(t *testing.T) {
+			trial.InBubble(t, fmt.Sprint(tc.name, ", ", callers), func(t *testing.T) {
 				g := &Gate{}
 				if tc.gate != nil {
 					g = tc.gate()
@@ -471,7 +472,7 @@ const firstOnes = 10
 // An answer that comes late, to an earlier request, replaces the advice only if it is stricter.
 func TestGateStateLateAnswer(t *testing.T) {
 	for late, want := range map[string]int64{"a r=0;t=90": 90, "a r=0;t=30": 60} {
-		inBubble(t, late, func(t *testing.T) {
+		trial.InBubble(t, late, func(t *testing.T) {
 			var g Gate
 			start, first, second := time.Now(), enter(t, &g, "a"), enter(t, &g, "a")
 			second.Answered(advised("a r=0;t=60"), time.Now())
@@ -565,18 +566,18 @@ func TestTransportBodyEnds(t *testing.T) {
 		"closed":          io.ReadCloser.Close,
 		"read to its end": func(body io.ReadCloser) error { _, err := io.Copy(io.Discard, body); return err },
 	} {
-		inBubble(t, name, func(t *testing.T) {
-			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		trial.InBubble(t, name, func(t *testing.T) {
+			rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				resp := answer(req, `RateLimit-Policy: "c";q=1;qu="concurrent-requests"`)
 				resp.Body = io.NopCloser(strings.NewReader("x"))
 				return resp, nil
 			})}
-			first, err := rt.RoundTrip(newRequest(t, example))
+			first, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 			start := time.Now()
 			var all sync.WaitGroup
 			all.Go(func() {
-				second, err := rt.RoundTrip(newRequest(t, example))
+				second, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 				require.NoError(t, err)
 				require.Equal(t, time.Second, time.Since(start))
 				require.NoError(t, second.Body.Close())

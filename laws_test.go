@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -580,13 +580,13 @@ var readers = map[string]func(h http.Header, own Fields){
 	},
 	"Restrict": func(h http.Header, own Fields) { f, _ := ParseAny(h, LegacyOptions{}); _, _ = Restrict(f, own) },
 	"Refuse": func(h http.Header, own Fields) {
-		_ = Refuse(recorderOf(h), httptest.NewRequest("GET", "/", nil), own, nil)
+		_ = Refuse(trial.RecorderOf(h), httptest.NewRequest("GET", "/", nil), own, nil)
 	},
 	"Handler":          func(h http.Header, own Fields) { handleWith(h, own, http.StatusOK) },
 	"Handler, outside": func(h http.Header, own Fields) { handleWith(h, own, 0) },
 	"RoundTrip": func(h http.Header, _ Fields) {
-		rt := &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return answerWith(h), nil })}
-		resp, err := rt.RoundTrip(httptest.NewRequest("GET", example, nil))
+		rt := &Transport{Base: trial.RoundTripFunc(func(*http.Request) (*http.Response, error) { return answerWith(h), nil })}
+		resp, err := rt.RoundTrip(httptest.NewRequest("GET", trial.Example, nil))
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -597,19 +597,13 @@ func answerWith(h http.Header) *http.Response {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: h, Body: http.NoBody}
 }
 
-func recorderOf(h http.Header) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	maps.Copy(w.Header(), h)
-	return w
-}
-
 // handleWith calls a Handler with a header. A handler behind it writes the header with a status. If
 // status is 0, a limiter in front writes it.
 func handleWith(h http.Header, own Fields, status int) {
 	m := &Middleware{Take: decide(Decision{Fields: own}, nil), Dialects: []*Dialect{XRateLimit}, OnFault: func(*http.Request, error) {}}
 	w := httptest.NewRecorder()
 	if status == 0 {
-		w = recorderOf(h)
+		w = trial.RecorderOf(h)
 	}
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if status > 0 {
@@ -631,7 +625,7 @@ func TestLinear(t *testing.T) {
 				took := func(n int) uint64 {
 					h := shape.make(n)
 					own, _ := ParseAny(families(n/2, "X-Ratelimit-Remaining-P%d", "X-Ratelimit-Reset-P%d"), LegacyOptions{Now: late})
-					return allocated(func() { read(h, own) })
+					return trial.Allocated(func() { read(h, own) })
 				}
 				took(1) // fills the caches
 				once := took(n)
@@ -650,7 +644,7 @@ func TestLinearExample(t *testing.T) {
 	}
 	own := Fields{Limits: []Limit{{Name: "g", Remaining: 3, Reset: SecondsOf(60)}}}
 	var err error
-	require.Less(t, allocated(func() { err = RestrictHeader(h, http.StatusOK, own, LegacyOptions{Now: late}) }), uint64(10<<20))
+	require.Less(t, trial.Allocated(func() { err = RestrictHeader(h, http.StatusOK, own, LegacyOptions{Now: late}) }), uint64(10<<20))
 	require.NoError(t, err)
 	require.Contains(t, h.Get(LimitField), `"g";r=3;t=60`)
 }

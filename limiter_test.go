@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -71,13 +72,13 @@ func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration)
 
 // TestLimiters compares the fields of limiters with testdata/fields/limiters.txt.
 func TestLimiters(t *testing.T) {
-	for _, tc := range plainCases("limiters") {
-		t.Run(tc.name, func(t *testing.T) {
-			f := readLimiter(t, tc.in)
+	for _, tc := range trial.PlainCases("testdata/fields/limiters.txt") {
+		t.Run(tc.Name, func(t *testing.T) {
+			f := readLimiter(t, tc.In)
 			p, l := theOnly(f)
 			a := Advice{Fields: f}
 			a.follow(0)
-			require.Equal(t, tc.want, fmt.Sprintf("%v | %v | %v", p, l, a.Pace))
+			require.Equal(t, tc.Want, fmt.Sprintf("%v | %v | %v", p, l, a.Pace))
 		})
 	}
 }
@@ -206,7 +207,7 @@ func TestTokenBucketPace(t *testing.T) {
 		{2, 2, 1}, {3, 2, 2}, {5, 5, 4}, {6, 5, 5}, {10, 10, 9}, {11, 10, 10}, {1, 20, 1}, {1, 0.5, 0.5}, {2, 0.5, 0.5},
 	} {
 		const served = 1000
-		l, now := pail{name: "a", burst: tc.burst, perSecond: tc.perSecond}, epoch
+		l, now := pail{name: "a", burst: tc.burst, perSecond: tc.perSecond}, trial.Arrival
 		for range served {
 			_, passes := l.left(now)
 			require.True(t, passes, "%v", tc)
@@ -216,7 +217,7 @@ func TestTokenBucketPace(t *testing.T) {
 			a.follow(0)
 			now = now.Add(max(a.Pace, a.Wait))
 		}
-		require.InDelta(t, tc.want, served/now.Sub(epoch).Seconds(), 0.05*tc.want, "%v", tc)
+		require.InDelta(t, tc.want, served/now.Sub(trial.Arrival).Seconds(), 0.05*tc.want, "%v", tc)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,7 +35,7 @@ func TestKeyMemory(t *testing.T) {
 		most   float64
 	}{
 		{"a wait", Advice{Wait: time.Hour, Source: SourceRetryAfter}, 1200},
-		{"two limits", Advise(responseOf("RateLimit: \"minute\";r=0;t=30, \"day\";r=5;t=300"), time.Now()), 1400},
+		{"two limits", Advise(trial.ResponseOf("RateLimit: \"minute\";r=0;t=30, \"day\";r=5;t=300"), time.Now()), 1400},
 	} {
 		g := Gate{MaxKeys: keys}
 		before := inUse()

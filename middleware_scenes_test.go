@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -139,7 +140,7 @@ func readScene(t testing.TB, text string) (s scene) {
 // readLevel reads the text after `> limiter, `, and the fields.
 func readLevel(t testing.TB, clauses, body string) *level {
 	t.Helper()
-	h := wire(written(body))
+	h := trial.Wire(written(body))
 	l := &level{decision: Decision{Fields: fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))}}
 	for clause := range strings.SplitSeq(clauses, ", ") {
 		verb, names, _ := strings.Cut(clause, " ")
@@ -187,7 +188,7 @@ func setting(name, value string) constructor {
 func setter(fields string) constructor {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			maps.Copy(w.Header(), wire(written(fields)))
+			maps.Copy(w.Header(), trial.Wire(written(fields)))
 			next.ServeHTTP(w, r)
 		})
 	}
@@ -229,7 +230,7 @@ func trying(way string, base http.RoundTripper) http.RoundTripper {
 	if tries[way] == nil {
 		return base
 	}
-	return roundTripFunc(func(r *http.Request) (*http.Response, error) { return tries[way](base, r) })
+	return trial.RoundTripFunc(func(r *http.Request) (*http.Response, error) { return tries[way](base, r) })
 }
 
 // refusal returns the problem document of the response.
@@ -287,18 +288,18 @@ func (s *scene) handler(t *testing.T, upstream *http.Response) http.Handler {
 // run plays a scene. It compares the response byte by byte, and checks whether the next
 // handler is called.
 func (s *scene) run(t *testing.T) {
-	text := func(lines string) string { return written(spell(lines, time.Now())) }
-	header, document := wire(text(s.answer)), s.refusal(t)
+	text := func(lines string) string { return written(trial.Spell(lines, time.Now())) }
+	header, document := trial.Wire(text(s.answer)), s.refusal(t)
 	if document != "" {
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Type", ProblemMediaType)
 	}
-	upstream := responseOf(text(s.upstream))
+	upstream := trial.ResponseOf(text(s.upstream))
 	upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	handler := s.handler(t, upstream)
 	serve := func() *httptest.ResponseRecorder {
 		s.faults, s.taken, s.done = nil, 0, 0
-		w := served(handler, wire(text(s.before)))
+		w := served(handler, trial.Wire(text(s.before)))
 		require.Equal(t, s.taken, s.done)
 		require.Positive(t, s.done)
 		require.Equal(t, len(s.hears) > 0, len(s.faults) > 0)
@@ -363,9 +364,9 @@ func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
 }
 
 func runScenes(t *testing.T, table string) {
-	for _, b := range blocksOf("testdata/middleware/" + table + ".txt") {
-		inBubble(t, b.name, func(t *testing.T) {
-			s := readScene(t, b.text)
+	for _, b := range trial.BlocksOf("testdata/middleware/" + table + ".txt") {
+		trial.InBubble(t, b.Name, func(t *testing.T) {
+			s := readScene(t, b.Text)
 			s.run(t)
 		})
 	}

@@ -24,9 +24,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // decide makes a Take that always returns the same.
@@ -93,7 +93,7 @@ func logged(f func()) string {
 // Without OnFault each Handler logs at most one line a minute, for any faults.
 func TestMiddlewareLogs(t *testing.T) {
 	down := errDown.Error() + "\n"
-	inBubble(t, "a limiter that is down", func(t *testing.T) {
+	trial.InBubble(t, "a limiter that is down", func(t *testing.T) {
 		m := &Middleware{Take: decide(Decision{}, errDown)}
 		one, another := m.Handler(accept), m.Handler(accept)
 		send := func(handler http.Handler) string {
@@ -113,13 +113,13 @@ func TestMiddlewareLogs(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, down, send(one))
 	})
-	inBubble(t, "several faults of one response are one line", func(t *testing.T) {
+	trial.InBubble(t, "several faults of one response are one line", func(t *testing.T) {
 		m := limited(t, `"a";q=1, "b";q=1`, ``)
 		m.Take = decide(Decision{Fields: Fields{Policies: []Policy{{Name: "é"}, {Name: "ü"}}, Limits: []Limit{{Remaining: -5}}}}, nil)
 		text := logged(func() { served(m.Handler(accept), nil) })
 		require.Equal(t, 1, strings.Count(text, "\n"), text)
 	})
-	inBubble(t, "from many goroutines at once", func(t *testing.T) {
+	trial.InBubble(t, "from many goroutines at once", func(t *testing.T) {
 		handler := (&Middleware{Take: decide(Decision{}, errDown)}).Handler(accept)
 		require.Equal(t, down, logged(func() {
 			var all sync.WaitGroup
@@ -129,7 +129,7 @@ func TestMiddlewareLogs(t *testing.T) {
 			all.Wait()
 		}))
 	})
-	inBubble(t, "OnError answers for Take alone, and nothing is logged", func(t *testing.T) {
+	trial.InBubble(t, "OnError answers for Take alone, and nothing is logged", func(t *testing.T) {
 		heard := 0
 		m := &Middleware{Take: decide(Decision{}, errDown), OnError: func(http.ResponseWriter, *http.Request, error) bool {
 			heard++
@@ -176,16 +176,16 @@ func TestMiddlewareCafé(t *testing.T) {
 		{name: "before an upstream with an older form", upstream: "X-RateLimit-*: 100, 50, 30", answer: "limits: default 50/100 t=30\nX-RateLimit-*: 100, 50, 30"},
 		{name: "behind another limiter", before: "limits: api 50/100 w=60 t=30", answer: "limits: api 50/100 w=60 t=30"},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			var heard []error
 			m := &Middleware{
 				Take:    decide(Decision{Fields: own}, nil),
 				OnFault: func(_ *http.Request, err error) { heard = append(heard, err) },
 				OnError: func(http.ResponseWriter, *http.Request, error) bool { panic("Take has not failed") },
 			}
-			w := served(m.Handler(setter(tc.upstream)(accept)), wire(written(tc.before)))
+			w := served(m.Handler(setter(tc.upstream)(accept)), trial.Wire(written(tc.before)))
 			require.Equal(t, http.StatusAccepted, w.Code)
-			require.Equal(t, wire(written(tc.answer)), w.Header())
+			require.Equal(t, trial.Wire(written(tc.answer)), w.Header())
 			require.Len(t, heard, 1)
 			require.ErrorIs(t, heard[0], ErrSyntax)
 			require.NotContains(t, heard[0].Error(), "\n")
@@ -203,12 +203,12 @@ func TestMiddlewareCaféRefuses(t *testing.T) {
 		{"behind another limiter with an older form", "X-RateLimit-*: 100, 50, 30", "45"},
 		{"behind another limiter that asks for a longer wait", `RateLimit: "api";r=0;t=50`, "50"},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			m := &Middleware{
 				Take:    decide(Decision{Fields: own, Violated: []string{"café"}}, nil),
 				OnFault: func(*http.Request, error) {},
 			}
-			w := served(m.Handler(accept), wire(written(tc.before)))
+			w := served(m.Handler(accept), trial.Wire(written(tc.before)))
 			require.Equal(t, http.StatusTooManyRequests, w.Code)
 			require.Equal(t, tc.want, w.Header().Get("Retry-After"))
 		})
@@ -425,7 +425,7 @@ func limitFields(h http.Header) http.Header {
 func proxyTo(upstream *http.Response) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream.example"}) },
-		Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		Transport: trial.RoundTripFunc(func(r *http.Request) (*http.Response, error) {
 			resp := *upstream
 			resp.Header, resp.Request, resp.Body = upstream.Header.Clone(), r, io.NopCloser(strings.NewReader("body"))
 			return &resp, nil
@@ -448,7 +448,7 @@ func TestMiddlewareProxyOverWire(t *testing.T) {
 					w.Header().Set("Link", tc.link)
 					w.WriteHeader(http.StatusEarlyHints)
 				}
-				maps.Copy(w.Header(), wire(written("X-RateLimit-*: 50, 0, 30")))
+				maps.Copy(w.Header(), trial.Wire(written("X-RateLimit-*: 50, 0, 30")))
 				_, _ = io.WriteString(w, "hello")
 			}))
 			defer upstream.Close()
@@ -465,7 +465,7 @@ func TestMiddlewareProxyOverWire(t *testing.T) {
 				hinted = h.Get("Link")
 				return nil
 			}})
-			resp, err := server.Client().Do(newRequest(t, server.URL).WithContext(ctx))
+			resp, err := server.Client().Do(trial.NewRequest(t, server.URL).WithContext(ctx))
 			require.NoError(t, err)
 			defer resp.Body.Close()
 			require.Equal(t, tc.version, resp.ProtoMajor)
@@ -473,7 +473,7 @@ func TestMiddlewareProxyOverWire(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "hello", string(body))
 			require.Equal(t, tc.link, hinted)
-			require.Equal(t, wire(written(`
+			require.Equal(t, trial.Wire(written(`
 				limits: default 0/50 t=30, tenant 99/100 w=60 t=60
 				RateLimit-*: 50, 0, 30
 				X-RateLimit-*: 50, 0, 30`)), limitFields(resp.Header))
@@ -488,7 +488,7 @@ func TestMiddlewareProxyOverWire(t *testing.T) {
 // lawProxy is law 7 for Middlewares in front of a proxy, for any fields and any clock of
 // upstream.
 func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
-	upstream := responseOf("")
+	upstream := trial.ResponseOf("")
 	upstream.StatusCode = pickOf(rnd, 200, 200, 304, 403, 429, 503)
 	upstream.Header = upstreamHeader(rnd, time.Now())
 	stack := newRandomStack(rnd, false)
@@ -671,9 +671,9 @@ func TestMiddlewareClocks(t *testing.T) {
 // Points in time of a limiter outside count from the Date of the response too.
 func TestMiddlewareClockOutside(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Minute, 0, time.Minute} {
-		inBubble(t, skew.String(), func(t *testing.T) {
+		trial.InBubble(t, skew.String(), func(t *testing.T) {
 			made := time.Now().Add(skew).UTC()
-			before := wire("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + made.Add(30*time.Second).Format(time.RFC3339))
+			before := trial.Wire("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + made.Add(30*time.Second).Format(time.RFC3339))
 			before.Set("Date", made.Format(http.TimeFormat))
 			w := served(limited(t, ``, `"g";r=5;t=60`).Handler(accept), before)
 			require.Equal(t, `"default";r=0;t=30, "g";r=5;t=60`, w.Header().Get("RateLimit"))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,14 +29,14 @@ var (
 )
 
 func fieldCases(field, table string) (cases []fieldCase) {
-	for _, c := range plainCases(table) {
-		tc := fieldCase{name: c.name, want: c.want}
-		if c.name != "no line" {
-			tc.lines = strings.Split(c.in, "\n")
+	for _, c := range trial.PlainCases("testdata/fields/" + table + ".txt") {
+		tc := fieldCase{name: c.Name, want: c.Want}
+		if c.Name != "no line" {
+			tc.lines = strings.Split(c.In, "\n")
 		}
 		for i, line := range tc.lines {
-			if at := strings.Index(line, "^"); c.refused && at >= 0 {
-				tc.fault = readFault(field + ", " + c.want)
+			if at := strings.Index(line, "^"); c.Refused && at >= 0 {
+				tc.fault = readFault(field + ", " + c.Want)
 				tc.fault.Line, tc.fault.Offset = i, at
 				line = line[:at] + line[at+1:]
 			}
@@ -188,7 +189,7 @@ func TestParseHostile(t *testing.T) {
 		t.Run(shape.name, func(t *testing.T) {
 			value := shape.value(size)
 			var err error
-			require.Less(t, allocated(func() { _, err = ParseLimits(value) }), uint64(32*size))
+			require.Less(t, trial.Allocated(func() { _, err = ParseLimits(value) }), uint64(32*size))
 			require.ErrorIs(t, err, shape.err)
 		})
 	}
@@ -272,10 +273,10 @@ type responseCase struct {
 }
 
 func readResponses(table string) (cases []responseCase) {
-	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
-		wire, said := b.cut(strings.TrimSuffix(b.text, "\n"), "\n= ")
+	for _, b := range trial.BlocksOf("testdata/fields/" + table + ".txt") {
+		wire, said := b.Cut(strings.TrimSuffix(b.Text, "\n"), "\n= ")
 		said, faults, faulty := strings.Cut(said, "\n! ")
-		tc := responseCase{name: b.name, wire: wire, want: said}
+		tc := responseCase{name: b.Name, wire: wire, want: said}
 		if faulty {
 			tc.faults = strings.Split(faults, "\n! ")
 		}
@@ -390,7 +391,7 @@ func FuzzNext(f *testing.F) {
 func TestNext(t *testing.T) {
 	for _, tc := range nextCases {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(tc.wire)
+			h := trial.Wire(tc.wire)
 			got, err := ParseAny(h, LegacyOptions{Now: late})
 			require.Equal(t, tc.want, got.String())
 			require.Equal(t, tc.faults, faultPlaces(t, err))

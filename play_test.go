@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/machine"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // A score is what happens to the requests of one key. A line is a time, in milliseconds
@@ -61,14 +61,12 @@ type request struct {
 	cancel context.CancelFunc
 	pass   *Pass       // of a Gate
 	answer chan string // of a Transport: the response to send
-	body   closing
+	body   trial.Closing
 	done   bool      // it has proceeded, or given up
 	at     time.Time // when it was done
 	err    error
 	seen   bool // the score has mentioned it
 }
-
-var epoch = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
 // gateOf returns a Gate with the settings of a score, and the rest of the score.
 func gateOf(t testing.TB, score string) (g *Gate, lines string) {
@@ -105,12 +103,12 @@ func milliseconds(t testing.TB, text string) time.Duration {
 
 // playScores plays the scores of a table of testdata/client, and more, with a Gate and with a
 // Transport.
-func playScores(t *testing.T, table string, more ...block) {
+func playScores(t *testing.T, table string, more ...trial.Block) {
 	t.Helper()
-	for _, b := range append(blocksOf("testdata/client/"+table+".txt"), more...) {
-		t.Run(b.name, func(t *testing.T) {
-			playScore(t, "gate", b.text)
-			playScore(t, "transport", b.text)
+	for _, b := range append(trial.BlocksOf("testdata/client/"+table+".txt"), more...) {
+		t.Run(b.Name, func(t *testing.T) {
+			playScore(t, "gate", b.Text)
+			playScore(t, "transport", b.Text)
 		})
 	}
 }
@@ -125,7 +123,7 @@ func playScore(t *testing.T, place, score string) {
 		}
 		if place == "transport" {
 			p.via = &Transport{
-				Base: roundTripFunc(p.serve), Gate: g, Advisor: Advisor{MaxWait: g.MaxWait},
+				Base: trial.RoundTripFunc(p.serve), Gate: g, Advisor: Advisor{MaxWait: g.MaxWait},
 				Key:  func(*http.Request) string { return "a" },
 				Cost: func(req *http.Request) []Cost { return p.requestOf(req).costs },
 			}
@@ -309,7 +307,7 @@ func (p *play) come(costs []Cost, deadline time.Time) *request {
 			r.pass, r.err, r.done, r.at = pass, err, true, time.Now()
 			return
 		}
-		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, example, &r.body)
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, trial.Example, &r.body)
 		_, err := p.via.RoundTrip(req)
 		defer p.lock()()
 		if !r.done {
@@ -393,7 +391,7 @@ func (p *play) ended(now time.Time, how, until, word string, r *request) {
 		}
 	}
 	if p.via != nil {
-		require.Equal(p.t, 1, r.body.closed, p.where)
+		require.Equal(p.t, 1, r.body.Closed, p.where)
 	}
 }
 

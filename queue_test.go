@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/machine"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // A new request does not overtake a waiting request whose time has come but whose timer has not
@@ -109,7 +109,7 @@ func TestWaitingDone(t *testing.T) {
 		{name: "the function of Gate.Waiting panics", first: wait, panics: "gate is done", want: both},
 		{name: "the function of Transport.Waiting panics", first: wait, panics: "transport is done", want: both},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			var events []string
 			s := newScript(tc.first, "")
 			note := func(event string) {
@@ -133,7 +133,7 @@ func TestWaitingDone(t *testing.T) {
 				},
 			}
 			client := &http.Client{Transport: rt}
-			_, err := client.Do(newRequest(t, example))
+			_, err := client.Do(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -146,7 +146,7 @@ func TestWaitingDone(t *testing.T) {
 			}
 			func() {
 				defer func() { require.Equal(t, tc.panics != "", recover() != nil) }()
-				_, err = rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+				_, err = rt.RoundTrip(trial.NewRequest(t, trial.Example).WithContext(ctx))
 			}()
 			require.Equal(t, tc.limit+tc.cancel > 0, err != nil)
 			require.Equal(t, tc.want, strings.Join(events, ", "))
@@ -186,7 +186,7 @@ func TestWaitingBlocks(t *testing.T) {
 // If the context of a waiting request ends, the error is the context's cause. If the request
 // has already been sent, the error is that of the base.
 func TestEnterCause(t *testing.T) {
-	inBubble(t, "with a cause of the caller's own", func(t *testing.T) {
+	trial.InBubble(t, "with a cause of the caller's own", func(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
@@ -197,14 +197,14 @@ func TestEnterCause(t *testing.T) {
 		_, err := g.Enter(ctx, "a")
 		require.Equal(t, late, err)
 	})
-	inBubble(t, "sent", func(t *testing.T) {
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	trial.InBubble(t, "sent", func(t *testing.T) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, context.Cause(req.Context())
 		})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		_, err := rt.RoundTrip(trial.NewRequest(t, trial.Example).WithContext(ctx))
 		require.Equal(t, context.DeadlineExceeded, err)
 	})
 }
@@ -217,7 +217,7 @@ func TestForgetOrigin(t *testing.T) {
 		byUser := func(address, user string) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			req := newRequest(t, address).WithContext(ctx)
+			req := trial.NewRequest(t, address).WithContext(ctx)
 			if user != "" {
 				req.Header.Set("Authorization", user)
 			}
@@ -250,12 +250,12 @@ func TestSharedGate(t *testing.T) {
 		g := &Gate{MaxWait: time.Minute}
 		one := &Transport{Base: newScript("HTTP/1.1 302 Found\nRetry-After: 600"), Gate: g, Advisor: Advisor{MaxWait: time.Second}}
 		other := &Transport{Base: newScript(""), Gate: g}
-		require.NoError(t, get(t, one, example))
+		require.NoError(t, get(t, one, trial.Example))
 		start := time.Now()
 		p, until := g.TryEnter("http://api.example")
 		require.Nil(t, p)
 		require.Equal(t, time.Minute, until.Sub(start), "the asked wait, cut by the Gate")
-		require.NoError(t, get(t, other, example))
+		require.NoError(t, get(t, other, trial.Example))
 		require.Equal(t, time.Minute, time.Since(start))
 	})
 }
@@ -269,7 +269,7 @@ func TestAdvisorRefused(t *testing.T) {
 		s := newScript(secondary, secondary, "")
 		rt := &Transport{Base: s, Advisor: c}
 		for range 3 {
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
 		}
 		require.InDelta(t, 0.225, s.seen[1].Seconds(), 0.076, "as after a 429 that asks for no wait")
 		require.InDelta(t, 0.34, (s.seen[2] - s.seen[1]).Seconds(), 0.12)
@@ -278,11 +278,11 @@ func TestAdvisorRefused(t *testing.T) {
 		_, until = rt.gate().TryEnter("http://api.example")
 		require.NotZero(t, until, "one may be under way")
 	})
-	a := c.Advise(answer(newRequest(t, example), secondary), arrival)
+	a := c.Advise(answer(trial.NewRequest(t, trial.Example), secondary), trial.Arrival)
 	require.True(t, a.Refused)
-	require.False(t, Advise(answer(newRequest(t, example), secondary), arrival).Refused)
-	require.False(t, c.Advise(answer(newRequest(t, example), "HTTP/1.1 403 Forbidden"), arrival).Refused)
-	err := c.CheckResponse(answer(newRequest(t, example), secondary), arrival)
+	require.False(t, Advise(answer(trial.NewRequest(t, trial.Example), secondary), trial.Arrival).Refused)
+	require.False(t, c.Advise(answer(trial.NewRequest(t, trial.Example), "HTTP/1.1 403 Forbidden"), trial.Arrival).Refused)
+	err := c.CheckResponse(answer(trial.NewRequest(t, trial.Example), secondary), trial.Arrival)
 	require.ErrorAs(t, err, new(*RefusedError))
 }
 
@@ -311,7 +311,7 @@ func TestAdvisorRefusedWait(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return tc.wait, tc.refused }}
-			require.Equal(t, tc.want, adviceSummary(c.Advise(responseOf(writtenOut(tc.wire)), arrival)))
+			require.Equal(t, tc.want, adviceSummary(c.Advise(trial.ResponseOf(trial.WrittenOut(tc.wire)), trial.Arrival)))
 		})
 	}
 	a := Advice{Refused: true, Wait: minute, Source: SourceRefused, Limit: Limit{Name: "a", Remaining: 0}}
@@ -325,15 +325,15 @@ func TestRefusedForASecond(t *testing.T) {
 		"by Retry-After":                       "HTTP/1.1 429 Too Many Requests\nRetry-After: 1",
 		"by a limit, what remains is unstated": "HTTP/1.1 429 Too Many Requests\nX-RateLimit-Limit: 5\nX-RateLimit-Reset: 1",
 	} {
-		inBubble(t, name, func(t *testing.T) {
+		trial.InBubble(t, name, func(t *testing.T) {
 			s := newScript("HTTP/1.1 200 OK\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 1", refusal, "")
 			rt := &Transport{Base: s, Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
 				return time.Second, resp.StatusCode == http.StatusForbidden
 			}}}
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
 			time.Sleep(1500 * time.Millisecond)
-			require.NoError(t, get(t, rt, example))
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
+			require.NoError(t, get(t, rt, trial.Example))
 			require.Equal(t, 2500*time.Millisecond, s.seen[2])
 		})
 	}
@@ -348,7 +348,7 @@ func TestAdvisorRefusedMinute(t *testing.T) {
 			Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
 				return time.Until(end), resp.StatusCode == http.StatusForbidden
 			}},
-			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				time.Sleep(50 * time.Millisecond)
 				if time.Now().Before(end) {
 					mu.Lock()
@@ -363,7 +363,7 @@ func TestAdvisorRefusedMinute(t *testing.T) {
 		for range 5 {
 			all.Go(func() {
 				for time.Now().Before(end.Add(time.Second)) {
-					require.NoError(t, get(t, rt, example))
+					require.NoError(t, get(t, rt, trial.Example))
 				}
 			})
 		}
@@ -381,9 +381,9 @@ func TestWaitErrorText(t *testing.T) {
 		e    WaitError
 		want string
 	}{
-		{"no limit", WaitError{Until: arrival}, " at 2026-11-21T03:00:00Z"},
+		{"no limit", WaitError{Until: trial.Arrival}, " at 2026-11-21T03:00:00Z"},
 		{"no time", WaitError{}, ""},
-		{"a limit", WaitError{Until: arrival, Advice: by(SourceLimit, "burst")}, ` at 2026-11-21T03:00:00Z, limit "burst"`},
+		{"a limit", WaitError{Until: trial.Arrival, Advice: by(SourceLimit, "burst")}, ` at 2026-11-21T03:00:00Z, limit "burst"`},
 		{"not printable", WaitError{Advice: by(SourceLimit, "a\nb\u00e9")}, `, limit "a\nb\u00e9"`},
 		{"long", WaitError{Advice: by(SourceWindow, strings.Repeat("x", 500))}, `, limit "` + strings.Repeat("x", maxKeptName) + `"`},
 	} {

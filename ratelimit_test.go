@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,7 +61,7 @@ var parseCases = readResponses("headers")
 func TestParse(t *testing.T) {
 	for _, tc := range parseCases {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(tc.wire)
+			h := trial.Wire(tc.wire)
 			got, err := Parse(h)
 			require.Equal(t, tc.want, got.String())
 			require.Equal(t, tc.faults, faultPlaces(t, err))
@@ -97,18 +98,18 @@ func TestFieldsSet(t *testing.T) {
 }
 
 var (
-	policyOfCases = plainCases("policyof") // policies and a limit, with its policy
-	tightestCases = plainCases("tightest") // policies and limits, with the name of the tightest
+	policyOfCases = trial.PlainCases("testdata/fields/policyof.txt") // policies and a limit, with its policy
+	tightestCases = trial.PlainCases("testdata/fields/tightest.txt") // policies and limits, with the name of the tightest
 )
 
 func TestPolicyOf(t *testing.T) {
 	for _, tc := range policyOfCases {
-		t.Run(tc.name, func(t *testing.T) {
-			f := pairOf(t, tc.in)
+		t.Run(tc.Name, func(t *testing.T) {
+			f := pairOf(t, tc.In)
 			got, ok := f.PolicyOf(f.Limits[0])
-			require.Equal(t, tc.want != "", ok)
+			require.Equal(t, tc.Want != "", ok)
 			if ok {
-				require.Equal(t, tc.want, got.String())
+				require.Equal(t, tc.Want, got.String())
 			} else {
 				require.Equal(t, Policy{}, got)
 			}
@@ -120,11 +121,11 @@ func TestPolicyOf(t *testing.T) {
 // Numbers of different units cannot be compared, but fractions of their quotas can.
 func TestTightest(t *testing.T) {
 	for _, tc := range tightestCases {
-		t.Run(tc.name, func(t *testing.T) {
-			f := pairOf(t, tc.in)
+		t.Run(tc.Name, func(t *testing.T) {
+			f := pairOf(t, tc.In)
 			got, ok := f.Tightest()
 			require.True(t, ok)
-			require.Equal(t, tc.want, got.Name)
+			require.Equal(t, tc.Want, got.Name)
 			lawJoin(t, f)
 		})
 	}

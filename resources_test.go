@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +27,7 @@ func playResources(t *testing.T, rt *Transport, scene string) {
 	t.Helper()
 	start, header := time.Now(), http.Header{}
 	var reply string
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req, reply), nil })
+	rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req, reply), nil })
 	for line := range strings.Lines(scene) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -172,10 +173,10 @@ func TestResources(t *testing.T) {
 			10 /a: waits retry-after
 			20 /a: one r=5;t=60`},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) { playResources(t, &Transport{}, tc.scene) })
-		inBubble(t, tc.name+", KeyBy", func(t *testing.T) { playResources(t, &Transport{Key: KeyBy("Authorization")}, tc.scene) })
+		trial.InBubble(t, tc.name, func(t *testing.T) { playResources(t, &Transport{}, tc.scene) })
+		trial.InBubble(t, tc.name+", KeyBy", func(t *testing.T) { playResources(t, &Transport{Key: KeyBy("Authorization")}, tc.scene) })
 	}
-	inBubble(t, "a Key of the user's own is not split", func(t *testing.T) {
+	trial.InBubble(t, "a Key of the user's own is not split", func(t *testing.T) {
 		playResources(t, &Transport{Key: func(*http.Request) string { return "https://api.example#mine" }}, `
 			0 /graphql: graphql r=0;t=60
 			0 /repos/a: waits limit`)
@@ -188,7 +189,7 @@ func TestResourcesOfKeys(t *testing.T) {
 		gate := &Gate{}
 		rt := &Transport{Key: KeyBy("Authorization"), Gate: gate}
 		var reply string
-		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req, reply), nil })
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req, reply), nil })
 		get := func(user, path, said string) error {
 			reply = resourceAnswer(said)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -233,7 +234,7 @@ func TestResourcesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		left, served, refused := 25, map[string]int{}, 0
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			defer time.Sleep(50 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
@@ -290,7 +291,7 @@ func TestResourcesState(t *testing.T) {
 		{"the resource waits longer", "0 /repos: core r=0;t=60\n0 /graphql: 403; Retry-After: 30", "core", "limit", time.Minute},
 		{"the key waits longer", "0 /repos: core r=0;t=60\n0 /graphql: 403; Retry-After: 90", "core", "retry-after", 90 * time.Second},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			var rt Transport
 			start := time.Now()
 			playResources(t, &rt, first+tc.scene)
@@ -320,7 +321,7 @@ func TestResourcesUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		refused := 0
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(50 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
@@ -351,7 +352,7 @@ func TestResourcesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const segments = 10_000
 		named := ""
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			return answer(req, resourceAnswer(named+" r=4999;t=60")), nil
 		})}
 		get := func(path string) {
@@ -376,7 +377,7 @@ func TestResourcesMemory(t *testing.T) {
 		}
 		require.Len(t, slices.Collect(rt.gate().Keys()), 1+maxResources)
 		named = "another" // there is no room for it, so its limits apply to the key
-		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			return answer(req, resourceAnswer("another r=0;t=60")), nil
 		})
 		get("/10001")
@@ -415,7 +416,7 @@ func TestResourcesUnnamedWaiters(t *testing.T) {
 		var rt Transport
 		playResources(t, &rt, "0 /graphql: graphql r=9;t=60")
 		var sent atomic.Int32
-		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			sent.Add(1)
 			time.Sleep(300 * time.Millisecond)
 			return answer(req, ""), nil
@@ -459,7 +460,7 @@ func TestResourcesScoutDisplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{Gate: &Gate{MaxKeys: 1}}
 		playResources(t, rt, `0 /graphql: graphql r=9;t=60`)
-		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(200 * time.Millisecond)
 			return answer(req, resourceAnswer("core r=0;t=60")), nil
 		})
@@ -539,7 +540,7 @@ func TestResourcesGitHub(t *testing.T) {
 // Most requests have no deadline, so a wait that does not end is a deadlock of the bubble.
 func TestResourcesEnd(t *testing.T) {
 	for seed := range uint64(20) {
-		inBubble(t, fmt.Sprint(seed), func(t *testing.T) {
+		trial.InBubble(t, fmt.Sprint(seed), func(t *testing.T) {
 			var mu sync.Mutex
 			r := rand.New(rand.NewPCG(seed, 0))
 			draw := func(n int) int {
@@ -569,7 +570,7 @@ func TestResourcesEnd(t *testing.T) {
 				}
 				return resourceAnswer(fmt.Sprintf("%s r=%d;t=5", resource, draw(4)))
 			}
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			base := trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				time.Sleep(time.Duration(draw(2000)) * time.Millisecond)
 				if draw(200) == 0 {
 					time.Sleep(11 * time.Minute) // the key may be forgotten meanwhile
@@ -642,7 +643,7 @@ func TestResourcesForgetWaiters(t *testing.T) {
 		var rt Transport
 		playResources(t, &rt, "0 /graphql: graphql r=10;t=60")
 		sent, answers := 0, make(chan struct{})
-		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			sent++
 			<-answers
 			return answer(req, ""), nil
@@ -670,9 +671,9 @@ func TestResourcesOtherPath(t *testing.T) {
 		slow string
 		core int // the requests to /core before the slow one is answered
 	}{{"slow", 2}, {"core", 1}} {
-		inBubble(t, tc.slow, func(t *testing.T) {
+		trial.InBubble(t, tc.slow, func(t *testing.T) {
 			var sent atomic.Int64
-			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				if sent.Add(1) == 1 {
 					time.Sleep(time.Minute)
 				}
@@ -681,11 +682,11 @@ func TestResourcesOtherPath(t *testing.T) {
 			})}
 			var all sync.WaitGroup
 			for _, path := range []string{tc.slow, "core"} {
-				all.Go(func() { require.NoError(t, get(t, rt, example+path)) })
+				all.Go(func() { require.NoError(t, get(t, rt, trial.Example+path)) })
 				synctest.Wait()
 			}
 			time.Sleep(time.Second)
-			all.Go(func() { require.NoError(t, get(t, rt, example+"core")) })
+			all.Go(func() { require.NoError(t, get(t, rt, trial.Example+"core")) })
 			synctest.Wait()
 			require.EqualValues(t, 1+tc.core, sent.Load(), "one was left")
 			all.Wait()
@@ -792,7 +793,7 @@ func TestResourcesWholeSeconds(t *testing.T) {
 		"named":           "429; core r=0;t=1",
 		"without a limit": "429; Retry-After: 1",
 	} {
-		inBubble(t, name, func(t *testing.T) {
+		trial.InBubble(t, name, func(t *testing.T) {
 			playResources(t, &Transport{}, `
 				0 /a: core r=0;t=1
 				1 /a: core r=0;t=1
@@ -804,7 +805,7 @@ func TestResourcesWholeSeconds(t *testing.T) {
 		})
 	}
 	for name, named := range map[string]string{"": "", ", the path names another": "1.5", ", the path named another before": "0"} {
-		inBubble(t, "a refusal without a limit says nothing of concurrency"+name, func(t *testing.T) {
+		trial.InBubble(t, "a refusal without a limit says nothing of concurrency"+name, func(t *testing.T) {
 			scene := `
 				0 /a: core r=0;t=1
 				1 /a: core r=0;t=1
@@ -821,7 +822,7 @@ func TestResourcesWholeSeconds(t *testing.T) {
 			}
 		})
 	}
-	inBubble(t, "a refusal before one was shorter shows nothing", func(t *testing.T) {
+	trial.InBubble(t, "a refusal before one was shorter shows nothing", func(t *testing.T) {
 		playResources(t, &Transport{}, `
 			0 /a: core r=3;t=1
 			1.2 /a: 429; Retry-After: 1
@@ -846,7 +847,7 @@ func TestResourcesDeadlines(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithDeadline(t.Context(), start.Add(by))
 				defer cancel()
-				req := newRequest(t, "https://api.example/a").WithContext(ctx)
+				req := trial.NewRequest(t, "https://api.example/a").WithContext(ctx)
 				_, err := rt.RoundTrip(req)
 				require.Equal(t, refused, errors.As(err, new(*WaitError)))
 				require.Equal(t, ends, time.Since(start))

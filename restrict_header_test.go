@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // A reading is what one kind of client reads in a response.
@@ -197,10 +197,10 @@ type restrictHeaderCase struct {
 
 func restrictHeaderCases() (cases []restrictHeaderCase) {
 	for _, b := range readBlocks("restrict") {
-		header, rest := b.cut(b.text, "= own\n")
-		own, want := b.cut(rest, "= want\n")
+		header, rest := b.Cut(b.Text, "= own\n")
+		own, want := b.Cut(rest, "= want\n")
 		want, reports, _ := strings.Cut(want, "= reports\n")
-		cases = append(cases, restrictHeaderCase{b.name, header, own, want, strings.TrimSpace(reports)})
+		cases = append(cases, restrictHeaderCase{b.Name, header, own, want, strings.TrimSpace(reports)})
 	}
 	return cases
 }
@@ -212,14 +212,14 @@ var passed = time.Date(2026, time.November, 21, 3, 23, 56, 0, time.UTC) // when 
 func TestRestrictHeader(t *testing.T) {
 	for _, tc := range restrictHeaderCases() {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(passing + tc.header)
+			h := trial.Wire(passing + tc.header)
 			want := h.Clone()
 			delete(want, policyKey)
 			delete(want, limitKey)
-			for key, lines := range wire(tc.want) {
+			for key, lines := range trial.Wire(tc.want) {
 				want[key] = lines
 			}
-			own, err := Parse(wire(tc.own))
+			own, err := Parse(trial.Wire(tc.own))
 			require.NoError(t, err)
 			got, err := lawRestrictHeader(t, h, own, LegacyOptions{Now: passed})
 			require.Equal(t, tc.reports, faultsOf(t, err))
@@ -230,11 +230,11 @@ func TestRestrictHeader(t *testing.T) {
 			}
 		})
 	}
-	h := wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
+	h := trial.Wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
 	require.NoError(t, RestrictHeader(h, 200, Fields{}, LegacyOptions{Name: "origin"}))
 	require.Equal(t, `"origin";r=40`, h.Get("RateLimit"))
 
-	h = wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
+	h = trial.Wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
 	got, err := lawRestrictHeader(t, h, fieldsOf(t, `"";q=5`, `"";r=4`), LegacyOptions{Now: passed})
 	require.NoError(t, err)
 	require.Equal(t, []string{"4", "5"}, []string{got.Get("X-RateLimit-Remaining"), got.Get("X-RateLimit-Limit")}, "the tightest limit")
@@ -257,7 +257,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"own has no remaining", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := lawRestrictHeader(t, wire(passing+tc.header), tc.own, LegacyOptions{Now: passed})
+			got, err := lawRestrictHeader(t, trial.Wire(passing+tc.header), tc.own, LegacyOptions{Now: passed})
 			require.ErrorIs(t, err, tc.want)
 			require.NotContains(t, err.Error(), "\n")
 			for _, l := range tc.own.Limits {
@@ -270,11 +270,11 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	require.Error(t, RestrictHeader(nil, 0, Fields{}, LegacyOptions{}))
 
 	// A malformed field stays if there is nothing to write: removing it would be more permissive (draft-11 Section 7.2).
-	got, err := lawRestrictHeader(t, wire(`RateLimit: "a";r=ten`), fieldsOf(t, `"g";q=5;w=60`, ``), LegacyOptions{Now: passed})
+	got, err := lawRestrictHeader(t, trial.Wire(`RateLimit: "a";r=ten`), fieldsOf(t, `"g";q=5;w=60`, ``), LegacyOptions{Now: passed})
 	require.EqualError(t, err, "ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: wrong type, it must be an Integer from 0")
-	require.Equal(t, wire("RateLimit-Policy: \"g\";q=5;w=60\nRateLimit: \"a\";r=ten"), got)
+	require.Equal(t, trial.Wire("RateLimit-Policy: \"g\";q=5;w=60\nRateLimit: \"a\";r=ten"), got)
 
-	h := wire(`RateLimit: "a";r=1`)
+	h := trial.Wire(`RateLimit: "a";r=1`)
 	for i := range older.MaxFields - 1 {
 		h.Set(fmt.Sprintf("X-RateLimit-Remaining-%d", i), "1")
 	}
@@ -285,7 +285,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooMany)
 
 	// In a conflict own is announced next to as many members of upstream as a field can have.
-	h = wire(`RateLimit-Policy: "a";q=9;w=60` + strings.Repeat(`, "b";q=9`, maxMembers-1) + "\nRateLimit: " +
+	h = trial.Wire(`RateLimit-Policy: "a";q=9;w=60` + strings.Repeat(`, "b";q=9`, maxMembers-1) + "\nRateLimit: " +
 		strings.Repeat(`"b";r=9, `, maxMembers-1) + `"a";r=9;t=9`)
 	own := fieldsOf(t, `"a";q=5;w=1`, `"a";r=1;t=1`)
 	require.ErrorIs(t, RestrictHeader(h, 200, own, LegacyOptions{Now: passed}), ErrConflict)
@@ -302,7 +302,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 func TestRestrictHeaderMillis(t *testing.T) {
 	own := fieldsOf(t, ``, `"g";r=0;t=86400`)
 	for _, over := range []string{"0", "1"} {
-		h := wire(passing + "X-RateLimit-Remaining: 5\nX-RateLimit-Reset: " + over)
+		h := trial.Wire(passing + "X-RateLimit-Remaining: 5\nX-RateLimit-Reset: " + over)
 		o := LegacyOptions{Reset: TimeMilli, Now: passed}
 		got, err := lawRestrictHeader(t, h, own, o)
 		require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestRestrictHeaderMillis(t *testing.T) {
 // that know the dialect read both.
 func TestRestrictHeaderDraft07(t *testing.T) {
 	o := LegacyOptions{Dialects: []*Dialect{Draft07}, Now: passed}
-	got, err := lawRestrictHeader(t, wire(passing+"RateLimit: limit=5, reset=60"), fieldsOf(t, `"g";q=9;w=60`, ``), o)
+	got, err := lawRestrictHeader(t, trial.Wire(passing+"RateLimit: limit=5, reset=60"), fieldsOf(t, `"g";q=9;w=60`, ``), o)
 	require.NoError(t, err)
 	require.Equal(t, []string{"limit=5, reset=60", `"default";q=5, "g";q=9;w=60`}, []string{got.Get("RateLimit"), got.Get("RateLimit-Policy")})
 	f, err := ParseAny(got, o)
@@ -339,7 +339,7 @@ func TestRestrictHeaderAllocs(t *testing.T) {
 func TestRestrictHeaderHops(t *testing.T) {
 	for _, reset := range []string{"1795231440", "1795231440000", "2026-11-21T03:24:00Z", "Sat, 21 Nov 2026 03:24:00 GMT"} {
 		for _, own := range []string{`"g";r=5;t=2`, `"g";r=5;t=60`} {
-			h := wire(passing + "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: " + reset)
+			h := trial.Wire(passing + "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: " + reset)
 			var first http.Header
 			for hop := range 10 {
 				require.NoError(t, RestrictHeader(h, 200, fieldsOf(t, ``, own), LegacyOptions{Now: passed.Add(time.Duration(hop) * 1100 * time.Millisecond)}))
@@ -357,7 +357,7 @@ func TestRestrictHeaderHops(t *testing.T) {
 // the dialect allowed before, and no more than own allows in requests.
 func lawRestrictDialect(t testing.TB, d *Dialect, f, own Fields) (restricted bool) {
 	t.Helper()
-	h := wire(passing)
+	h := trial.Wire(passing)
 	made := time.Date(2026, time.November, 21, 3, 23, 50, 0, time.UTC)
 	if d.Set(h, f, made) != nil {
 		return false
@@ -390,7 +390,7 @@ func says(d *Dialect, f, own Fields) bool {
 			both.Limits[i].Reset = reset
 		}
 		for _, said := range []Fields{{Limits: []Limit{{Name: "minute", Reset: reset}}}, both} {
-			h := wire(passing)
+			h := trial.Wire(passing)
 			if d.Set(h, said, passed) != nil {
 				return false
 			}
@@ -426,7 +426,7 @@ func mixedForms(rnd *rand.Rand) http.Header {
 		w := strings.Split(words, " ")
 		return w[rnd.IntN(len(w))]
 	}
-	h := wire(passing)
+	h := trial.Wire(passing)
 	for range 2 + rnd.IntN(8) {
 		key := pick("X-RateLimit- RateLimit- X-Rate-Limit- Acme-RateLimit- -RateLimit") +
 			pick("Limit Remaining Remaining Used Window Reset Reset") + pick(" -Out -Day -Minute")
@@ -586,7 +586,7 @@ func TestRestrictHeaderVendors(t *testing.T) {
 	for own, percent := range map[string]int{`"gateway";r=1;t=3`: 7, `"gateway";r=0;t=60`: 11, `"gateway";r=0;t=100000`: 20} {
 		cases, refused := readCases(t), 0
 		for _, tt := range cases {
-			_, err := lawRestrictHeader(t, wire(strings.Join(tt.Headers, "\n")), fieldsOf(t, ``, own), tt.options())
+			_, err := lawRestrictHeader(t, trial.Wire(strings.Join(tt.Headers, "\n")), fieldsOf(t, ``, own), tt.options())
 			if err != nil {
 				require.ErrorIs(t, err, ErrRange, "%s/%s", tt.Vendor, tt.Case)
 				t.Logf("%s: %s/%s", own, tt.Vendor, tt.Case)
@@ -601,14 +601,14 @@ func TestRestrictHeaderVendors(t *testing.T) {
 // header.
 func FuzzRestrictHeader(f *testing.F) {
 	for i, tc := range restrictHeaderCases() {
-		own := wire(tc.own)
+		own := trial.Wire(tc.own)
 		f.Add(uint64(i), tc.header, own.Get("RateLimit-Policy"), own.Get("RateLimit"))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, header, ownPolicies, ownLimits string) {
 		own, _ := Parse(http.Header{policyKey: {ownPolicies}, limitKey: {ownLimits}})
 		o := LegacyOptions{Now: passed}
 		for _, text := range []string{passing + header, header} {
-			h, _ := readLines(text)
+			h, _ := trial.ReadLines(text)
 			_, _ = lawRestrictHeader(t, h, own, o)
 		}
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -625,7 +625,7 @@ func FuzzRestrictHeader(f *testing.F) {
 // own.
 func TestRestrictHeaderRetryAfter(t *testing.T) {
 	for own, want := range map[string]string{`"g";r=4;t=20`: "5", `"g";r=0;t=8`: "8", `"g";r=0;t=3`: "5", `"g";r=0`: "5"} {
-		h := wire("Retry-After: 5\nRateLimit: \"a\";r=0;t=10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60")
+		h := trial.Wire("Retry-After: 5\nRateLimit: \"a\";r=0;t=10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60")
 		got, err := lawRestrictHeader(t, h, fieldsOf(t, ``, own), LegacyOptions{Now: passed})
 		require.NoError(t, err)
 		require.Equal(t, []string{want}, got[retryAfterKey], own)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,11 +25,11 @@ type restrictCase struct {
 var restrictCases = readRestrictCases()
 
 func readRestrictCases() (cases []restrictCase) {
-	for _, c := range plainCases("restrict") {
-		tc := restrictCase{name: c.name, want: c.want}
-		tc.upstream, tc.own, _ = strings.Cut(c.in, "\n+ ")
-		if c.refused {
-			tc.fault = readFault(c.want)
+	for _, c := range trial.PlainCases("testdata/fields/restrict.txt") {
+		tc := restrictCase{name: c.Name, want: c.Want}
+		tc.upstream, tc.own, _ = strings.Cut(c.In, "\n+ ")
+		if c.Refused {
+			tc.fault = readFault(c.Want)
 		}
 		cases = append(cases, tc)
 	}
@@ -248,11 +249,11 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 	} {
 		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
 			now = now.Truncate(time.Second)
-			a := Advise(responseOf(text), now)
+			a := Advise(trial.ResponseOf(text), now)
 			require.Equal(t, tt.wait, a.Wait)
 			require.True(t, a.Fields.exhausted())
 
-			h := wire(text)
+			h := trial.Wire(text)
 			require.NoError(t, RestrictHeader(h, 200, own, LegacyOptions{Name: "default", Now: now}))
 			require.Equal(t, tt.wait, Advise(&http.Response{Header: h}, now).Wait)
 			delete(h, policyKey)
@@ -376,6 +377,6 @@ func TestRestrictAllocs(t *testing.T) {
 	require.NoError(t, err)
 	own, err := ParseLimits(`"c";r=3;t=3, "a";r=4;t=3;pk=:YWJj:, "b";r=2;t=3;pk=:YWJkZWZnaGlqa2xtbm9wcXJzdHV2d3h5egAA:`)
 	require.NoError(t, err)
-	requireAllocs(t, 3, func() { _, err = Restrict(Fields{Limits: upstream}, Fields{Limits: own}) })
+	trial.RequireAllocs(t, 3, func() { _, err = Restrict(Fields{Limits: upstream}, Fields{Limits: own}) })
 	require.NoError(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,13 +61,13 @@ func TestTransportRetries(t *testing.T) {
 		{name: "the deadline is too close", method: "POST", body: "x", answers: []string{tooMany}, retries: 2, limit: 4 * time.Second, status: 429, want: seconds(0)},
 		{name: "cancelled while it waits", method: "POST", body: "x", answers: []string{tooMany}, retries: 2, cancel: 2 * time.Second, err: cancelled, want: seconds(0)},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			s := newScript(tc.answers...)
 			var costs, waits, observed int
-			var bodies []*closing
+			var bodies []*trial.Closing
 			rt := &Transport{
 				MaxRetries: tc.retries,
-				Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 					if req.Body != nil {
 						sent, err := io.ReadAll(req.Body)
 						require.NoError(t, err)
@@ -74,7 +75,7 @@ func TestTransportRetries(t *testing.T) {
 						req.Body.Close()
 					}
 					resp, err := s.RoundTrip(req)
-					body := &closing{Reader: strings.NewReader("why")}
+					body := &trial.Closing{Reader: strings.NewReader("why")}
 					bodies, resp.Body = append(bodies, body), body
 					return resp, err
 				}),
@@ -105,7 +106,7 @@ func TestTransportRetries(t *testing.T) {
 			if tc.once {
 				body = io.MultiReader(body)
 			}
-			req, err := http.NewRequestWithContext(ctx, tc.method, example, body)
+			req, err := http.NewRequestWithContext(ctx, tc.method, trial.Example, body)
 			require.NoError(t, err)
 			for name, lines := range tc.header {
 				req.Header[name] = lines
@@ -119,7 +120,7 @@ func TestTransportRetries(t *testing.T) {
 			require.LessOrEqual(t, len(tc.want)-1, waits)
 			if tc.status == 0 {
 				require.ErrorIs(t, err, tc.err)
-				require.Equal(t, 1, bodies[0].closed)
+				require.Equal(t, 1, bodies[0].Closed)
 				return
 			}
 			require.NoError(t, err)
@@ -130,7 +131,7 @@ func TestTransportRetries(t *testing.T) {
 			require.Equal(t, "why", string(text))
 			resp.Body.Close()
 			for _, b := range bodies {
-				require.Equal(t, 1, b.closed)
+				require.Equal(t, 1, b.Closed)
 			}
 			if tc.status != 500 {
 				require.GreaterOrEqual(t, observed, len(tc.want)-1)
@@ -149,10 +150,10 @@ func TestTransportRetriesNoRoom(t *testing.T) {
 		{name: "while it was under way", under: true},
 		{name: "before it was sent, and then there is room", before: true, forget: true},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			tries, gate := 0, &Gate{MaxKeys: 1}
 			other := func() { entered(t, gate, "other", "429; Retry-After: 60") }
-			rt := &Transport{MaxRetries: 3, Gate: gate, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			rt := &Transport{MaxRetries: 3, Gate: gate, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				if tries++; tc.under {
 					other()
 				}
@@ -164,7 +165,7 @@ func TestTransportRetriesNoRoom(t *testing.T) {
 			if tc.before {
 				other()
 			}
-			resp, err := rt.RoundTrip(newRequest(t, example))
+			resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			require.Equal(t, 1, tries)
@@ -181,7 +182,7 @@ func TestTransportRetriesDeadlineCause(t *testing.T) {
 		defer pass.Failed()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errCutOff)
 		defer cancel()
-		resp, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	})
@@ -193,7 +194,7 @@ func TestTransportRetriesBehind(t *testing.T) {
 		start := time.Now()
 		var seen []string
 		var mu sync.Mutex
-		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{MaxRetries: 1, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			mu.Lock()
 			seen = append(seen, fmt.Sprint(time.Since(start), " ", req.URL.Path))
 			n := len(seen)
@@ -209,12 +210,12 @@ func TestTransportRetriesBehind(t *testing.T) {
 		})}
 		var all sync.WaitGroup
 		all.Go(func() {
-			resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example+"old"))
+			resp, err := (&http.Client{Transport: rt}).Do(trial.NewRequest(t, trial.Example+"old"))
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 		})
 		time.Sleep(150 * time.Millisecond)
-		all.Go(func() { require.NoError(t, get(t, rt, example+"other")) })
+		all.Go(func() { require.NoError(t, get(t, rt, trial.Example+"other")) })
 		all.Wait()
 		require.Equal(t, []string{"0s /old", "100ms /new", "5.2s /other", "5.3s /new"}, seen)
 	})
@@ -224,9 +225,9 @@ func TestTransportRetriesBehind(t *testing.T) {
 // retry too.
 func TestTransportRetriesOtherRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, other := newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 5", ""), newRequest(t, example+"signed")
-		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return s.RoundTrip(other) })}
-		resp, err := rt.RoundTrip(newRequest(t, example))
+		s, other := newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 5", ""), trial.NewRequest(t, trial.Example+"signed")
+		rt := &Transport{MaxRetries: 1, Base: trial.RoundTripFunc(func(*http.Request) (*http.Response, error) { return s.RoundTrip(other) })}
+		resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 		require.NoError(t, err)
 		require.Same(t, other, resp.Request)
 		require.Equal(t, seconds(0, 5), s.seen)
@@ -235,7 +236,7 @@ func TestTransportRetriesOtherRequest(t *testing.T) {
 
 // The body of a retry is opened when the retry is sent: it may be a file, and waits may be long.
 func TestTransportRetriesOpen(t *testing.T) {
-	inBubble(t, "", func(t *testing.T) {
+	trial.InBubble(t, "", func(t *testing.T) {
 		gate := &Gate{}
 		fails := errors.New("no such file")
 		var opened []time.Duration
@@ -245,7 +246,7 @@ func TestTransportRetriesOpen(t *testing.T) {
 			func() (io.ReadCloser, error) { panic("broken") },
 		} {
 			rt := &Transport{MaxRetries: 1, Base: newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 60", ""), Gate: gate}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, example, strings.NewReader("x"))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, trial.Example, strings.NewReader("x"))
 			require.NoError(t, err)
 			start := time.Now()
 			req.GetBody = func() (io.ReadCloser, error) {
@@ -270,10 +271,10 @@ func TestTransportRetriesOpen(t *testing.T) {
 // The first 64 KiB of a long refusal are kept, and reading beyond them fails.
 func TestKeepBody(t *testing.T) {
 	for size, cut := range map[int]bool{0: false, mostKept: false, mostKept + 1: true} {
-		body := &closing{Reader: strings.NewReader(strings.Repeat("x", size))}
+		body := &trial.Closing{Reader: strings.NewReader(strings.Repeat("x", size))}
 		resp := &http.Response{Body: body}
 		keepBody(resp)
-		require.Equal(t, 1, body.closed)
+		require.Equal(t, 1, body.Closed)
 		text, err := io.ReadAll(resp.Body)
 		require.Equal(t, min(size, mostKept), len(text))
 		require.Equal(t, cut, err == io.ErrUnexpectedEOF)
@@ -283,7 +284,7 @@ func TestKeepBody(t *testing.T) {
 	_, err := io.ReadAll(resp.Body)
 	require.Equal(t, errCutOff, err)
 	keepBody(&http.Response{})
-	inBubble(t, "the body does not come", func(t *testing.T) {
+	trial.InBubble(t, "the body does not come", func(t *testing.T) {
 		slow, server := io.Pipe()
 		go func() { _, _ = server.Write([]byte("why")) }()
 		resp := &http.Response{Body: slow}
@@ -294,7 +295,7 @@ func TestKeepBody(t *testing.T) {
 		require.Equal(t, "why", string(text))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
-	inBubble(t, "the body cannot be closed while it is read", func(t *testing.T) {
+	trial.InBubble(t, "the body cannot be closed while it is read", func(t *testing.T) {
 		slow, server := io.Pipe()
 		resp := &http.Response{Body: &lockedBody{lock: make(chan struct{}, 1), body: slow}}
 		start := time.Now()
@@ -312,7 +313,7 @@ func TestTransportRetriesStuckBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck, server := io.Pipe()
 		tries := 0
-		rt := Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := Transport{MaxRetries: 1, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			if tries++; tries > 1 {
 				return answer(req, ""), nil
 			}
@@ -334,13 +335,13 @@ func TestTransportRetriesStuckBody(t *testing.T) {
 // A body is wrapped only while the number of requests under way may matter. If no such limit
 // is known, that is for the first ten requests of a key.
 func TestTransportLeavesBodies(t *testing.T) {
-	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 		resp := answer(req, "")
-		resp.Body = &closing{}
+		resp.Body = &trial.Closing{}
 		return resp, nil
 	})}
 	for i := range 12 {
-		resp, err := rt.RoundTrip(newRequest(t, example))
+		resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 		require.NoError(t, err)
 		_, tracked := resp.Body.(*answerBody)
 		require.Equal(t, i < 10, tracked, i)
@@ -363,9 +364,9 @@ func TestTransportRetriesBodyPanics(t *testing.T) {
 		{"Close, while Read takes three seconds", panicking{close: "close", slow: 3 * time.Second}, nil},
 		{"both", panicking{read: "read", close: "close"}, "close"},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			tries := 0
-			rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			rt := &Transport{MaxRetries: 1, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				if tries++; tries > 1 {
 					return answer(req, ""), nil
 				}
@@ -375,7 +376,7 @@ func TestTransportRetriesBodyPanics(t *testing.T) {
 			})}
 			func() {
 				defer func() { require.Equal(t, tc.panicked, recover()) }()
-				resp, err := rt.RoundTrip(newRequest(t, example))
+				resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 				require.NoError(t, err)
 				require.Equal(t, http.StatusOK, resp.StatusCode)
 				require.NoError(t, resp.Body.Close())
@@ -384,7 +385,7 @@ func TestTransportRetriesBodyPanics(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, 1, tc.body.closed)
 			require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
 		})
 	}
 }
@@ -505,14 +506,14 @@ func (b slotBody) Close() error { return nil }
 
 // If a server serves few requests at a time, a request is in flight until its body ends.
 func TestTransportBodies(t *testing.T) {
-	inBubble(t, "five at a time", func(t *testing.T) {
+	trial.InBubble(t, "five at a time", func(t *testing.T) {
 		s, start := &fiveSlots{}, time.Now()
 		rt := &Transport{Base: s, MaxRetries: 1000}
 		var all sync.WaitGroup
 		for range 30 {
 			all.Go(func() {
 				for range 5 {
-					resp, err := rt.RoundTrip(newRequest(t, example))
+					resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 					require.NoError(t, err)
 					_, err = io.ReadAll(resp.Body)
 					require.NoError(t, err)
@@ -525,49 +526,49 @@ func TestTransportBodies(t *testing.T) {
 		require.LessOrEqual(t, s.refused, 10)
 		require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
 	})
-	for name, body := range map[string]io.ReadCloser{"101": &closing{Reader: strings.NewReader("")}, "no body": http.NoBody, "nil": nil} {
-		inBubble(t, name, func(t *testing.T) {
-			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	for name, body := range map[string]io.ReadCloser{"101": &trial.Closing{Reader: strings.NewReader("")}, "no body": http.NoBody, "nil": nil} {
+		trial.InBubble(t, name, func(t *testing.T) {
+			rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				resp := answer(req, "")
 				if resp.Body = body; name == "101" {
 					resp.StatusCode = http.StatusSwitchingProtocols
 				}
 				return resp, nil
 			})}
-			resp, err := rt.RoundTrip(newRequest(t, example))
+			resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 			require.Equal(t, body, resp.Body)
 			require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
 		})
 	}
-	inBubble(t, "never closed", func(t *testing.T) {
+	trial.InBubble(t, "never closed", func(t *testing.T) {
 		s := newScript("HTTP/1.1 429 Too Many Requests", "")
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			resp, err := s.RoundTrip(req)
-			resp.Body = &closing{Reader: strings.NewReader("x")}
+			resp.Body = &trial.Closing{Reader: strings.NewReader("x")}
 			return resp, err
 		})}
 		for range 3 {
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
 		}
 		require.InDelta(t, 32, (s.seen[2] - s.seen[1]).Seconds(), 0.2, "it counts as hanging")
 	})
-	inBubble(t, "read in part", func(t *testing.T) {
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	trial.InBubble(t, "read in part", func(t *testing.T) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			resp := answer(req, "")
-			resp.Body = &closing{Reader: strings.NewReader("xy")}
+			resp.Body = &trial.Closing{Reader: strings.NewReader("xy")}
 			return resp, nil
 		})}
-		resp, err := rt.RoundTrip(newRequest(t, example))
+		resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 		require.NoError(t, err)
 		for _, want := range []int{1, 1, 0} {
 			_, _ = resp.Body.Read(make([]byte, 1))
 			require.Equal(t, want, entryOf(rt, "api.example").machine.UnderWay())
 		}
 	})
-	inBubble(t, "forgotten meanwhile", func(t *testing.T) {
+	trial.InBubble(t, "forgotten meanwhile", func(t *testing.T) {
 		rt := &Transport{Base: &fiveSlots{}}
-		resp, err := rt.RoundTrip(newRequest(t, example))
+		resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 		require.NoError(t, err)
 		rt.gate().Forget("http://api.example")
 		resp.Body.Close()
@@ -579,12 +580,12 @@ func TestTransportBodies(t *testing.T) {
 // A refusal without a body is returned without one.
 func TestTransportRetriesNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: wire("Retry-After: 60"), Body: http.NoBody, Request: req}, nil
+		rt := &Transport{MaxRetries: 1, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: trial.Wire("Retry-After: 60"), Body: http.NoBody, Request: req}, nil
 		})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		resp, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, http.NoBody, resp.Body)
 	})

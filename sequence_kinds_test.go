@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,7 +70,7 @@ func runKind(k *kindOfServer, seed uint64, trace bool) (out shown) {
 	withRetry := rnd.IntN(2) == 0
 	serve := k.make(w)
 	s := &Sequence{Alone: !k.slow}
-	start := arrival.Add(time.Duration(rnd.Int64N(int64(time.Hour))))
+	start := trial.Arrival.Add(time.Duration(rnd.Int64N(int64(time.Hour))))
 	next := make([]time.Time, workers)
 	for i := range next {
 		next[i] = start.Add(time.Duration(rnd.Int64N(int64(gap))))
@@ -264,13 +265,13 @@ func TestSequenceKinds(t *testing.T) {
 	accused, rows := report(honest, false)
 	found, more := report(dishonest, true)
 	h, d := *kindRuns*len(honest), *kindRuns*len(dishonest)
-	if *update && *kindName == "" && *kindRuns == 480 {
+	if *trial.Update && *kindName == "" && *kindRuns == 480 {
 		const head = "| server | what it does | by 20 | by 60 | by 200 | a note alone |\n|---|---|---|---|---|---|\n"
 		of := func(sums [3]int, n int) string {
 			return fmt.Sprintf("| all | %d runs | %d | %d | %d | |\n", n, sums[0], sums[1], sums[2])
 		}
-		checkSection(t, "docs/probe.md", "honest", head+rows+of(accused, h))
-		checkSection(t, "docs/probe.md", "dishonest", head+more+of(found, d))
+		trial.CheckSection(t, "docs/probe.md", "honest", head+rows+of(accused, h))
+		trial.CheckSection(t, "docs/probe.md", "dishonest", head+more+of(found, d))
 	}
 	if *kindName != "" || *kindRuns > 12 {
 		t.Logf("\n%sall %d: %v\n%sall %d: %v: %.1f%% %.1f%% %.1f%%", rows, h, accused, more, d, found, 100*float64(accused[2])/float64(h), 100*float64(found[1])/float64(d), 100*float64(found[2])/float64(d))
@@ -566,7 +567,7 @@ func TestSequenceSwarm(t *testing.T) {
 		spread, latency := time.Millisecond+random(30*time.Second), time.Millisecond+random(20*time.Second)
 		all := make([]onItsWay, 100+rnd.IntN(500))
 		for i := range all {
-			sent := arrival.Add(random(spread))
+			sent := trial.Arrival.Add(random(spread))
 			made := sent.Add(random(latency))
 			all[i] = onItsWay{sent: sent, made: made, received: made.Add(random(latency))}
 		}

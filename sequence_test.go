@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/limiters"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // A faulty server breaks a rule. It gets requests at regular times.
@@ -88,9 +88,9 @@ func faults() []faulty {
 		{"the window is twice as long", modelRules[limiters.Window], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, 120-int(s)) }},
 		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
-			always(say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60))},
+			always(say("q=100;w=60", "r=99;t=%d", trial.Arrival.Unix()+60))},
 		{"the reset is a Unix time in milliseconds", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
-			always(say("q=100;w=60", "r=99;t=%d", arrival.UnixMilli()+60000))},
+			always(say("q=100;w=60", "r=99;t=%d", trial.Arrival.UnixMilli()+60000))},
 		{"nothing comes back after the reset", ruleNoMore, LevelShould, LevelNote, 4.5, 30,
 			windows(3, 600, func(left int, reset float64) string {
 				return say("q=3;w=3", "r=%d;t=%d", left, 1+int(reset)%3)
@@ -127,7 +127,7 @@ func faults() []faulty {
 		{"less than nothing remains", ruleNegative, LevelShould, LevelShould, 0.2, 1,
 			always(status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: -1\n")},
 		{"a fraction of a Unix time", ruleFraction, LevelShould, LevelShould, 0.2, 1,
-			always(fmt.Sprintf("X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: %d.5\n", arrival.Unix()+60))},
+			always(fmt.Sprintf("X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: %d.5\n", trial.Arrival.Unix()+60))},
 	}
 }
 
@@ -142,8 +142,8 @@ func (f *faulty) ask(s *Sequence) (found []Finding) {
 	const takes = 10 * time.Millisecond
 	for i := range f.n {
 		at := float64(i) * f.every
-		sent := arrival.Add(time.Duration(at * float64(time.Second)))
-		found = append(found, s.Add(responseOf(f.serve(i, at)), sent, sent.Add(takes))...)
+		sent := trial.Arrival.Add(time.Duration(at * float64(time.Second)))
+		found = append(found, s.Add(trial.ResponseOf(f.serve(i, at)), sent, sent.Add(takes))...)
 	}
 	return found
 }
@@ -269,7 +269,7 @@ func TestSequenceRules(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, "| %s | %v | %s | %s |\n", r.id, r.level, other, r.message)
 	}
-	checkSection(t, "CONFORMANCE.md", "sequence", rows.String())
+	trial.CheckSection(t, "CONFORMANCE.md", "sequence", rows.String())
 }
 
 // TestSequenceCapped: if the client is not alone, a server that lowers what remains has no
@@ -278,7 +278,7 @@ func TestSequenceCapped(t *testing.T) {
 	w := &fixed{name: "a", quota: 100, window: 20 * time.Second}
 	s := &Sequence{}
 	for i := range 200 {
-		now := arrival.Add(time.Duration(i) * 200 * time.Millisecond)
+		now := trial.Arrival.Add(time.Duration(i) * 200 * time.Millisecond)
 		f, ok := w.left(now)
 		if ok {
 			w.take(now)
@@ -300,9 +300,9 @@ func TestSequenceCapped(t *testing.T) {
 func TestSequenceChecks(t *testing.T) {
 	s := &Sequence{}
 	older := say("q=10;w=60", "r=9;t=60") + "X-RateLimit-Remaining: 5\nX-RateLimit-Limit: 10\n"
-	require.Equal(t, Check(responseOf(older)), s.Add(responseOf(older), arrival, arrival))
-	require.NotEmpty(t, Check(responseOf(older)))
-	require.Empty(t, s.Add(responseOf(older), arrival, arrival))
+	require.Equal(t, Check(trial.ResponseOf(older)), s.Add(trial.ResponseOf(older), trial.Arrival, trial.Arrival))
+	require.NotEmpty(t, Check(trial.ResponseOf(older)))
+	require.Empty(t, s.Add(trial.ResponseOf(older), trial.Arrival, trial.Arrival))
 }
 
 // TestSequenceRounding: a Retry-After one second before the reset may be rounding. Two seconds
@@ -310,7 +310,7 @@ func TestSequenceChecks(t *testing.T) {
 func TestSequenceRounding(t *testing.T) {
 	for wait, want := range map[int]Level{59: LevelNote, 58: LevelShould} {
 		s := &Sequence{Alone: true}
-		found := s.Add(responseOf(status429+fmt.Sprintf("Retry-After: %d\n", wait)+say("q=10;w=60", "r=0;t=60")), arrival, arrival)
+		found := s.Add(trial.ResponseOf(status429+fmt.Sprintf("Retry-After: %d\n", wait)+say("q=10;w=60", "r=0;t=60")), trial.Arrival, trial.Arrival)
 		require.Len(t, found, 1)
 		require.Equal(t, []any{"S3", want}, []any{found[0].Rule, found[0].Level})
 	}
@@ -336,7 +336,7 @@ func TestSequenceQuiet(t *testing.T) {
 		answers []string
 	}{
 		{"draft-06", LevelNote, 1, []string{older + "RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n"}},
-		{"draft-06, a Unix time", LevelNote, 1, []string{older + fmt.Sprintf("RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: %d\n", arrival.Unix()+60)}},
+		{"draft-06, a Unix time", LevelNote, 1, []string{older + fmt.Sprintf("RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: %d\n", trial.Arrival.Unix()+60)}},
 		{"draft-07", LevelNote, 1, []string{older + "RateLimit: limit=10, remaining=9, reset=60\n"}},
 		{"draft-07, from a cache", LevelNote, 1, []string{older + "RateLimit: limit=10, remaining=9, reset=60\nAge: 5\n"}},
 		{"from a cache, and a refusal too", LevelNote, 40, []string{"Age: 5\n" + seven, status429 + "Age: 5\n"}},
@@ -348,7 +348,7 @@ func TestSequenceQuiet(t *testing.T) {
 		{"a point without digits before it", none, 1, []string{reset + ".5\n"}},
 		{"what took it was served by a cache", none, 40, []string{"Age: 1\n", status429 + again}},
 		{"a policy that holds for a time", none, 40, []string{policy(9), status503 + policy(5) + again}},
-		{"an older reset with its unit", none, 1, []string{fmt.Sprintf(reset+"%ds\n", arrival.Unix())}},
+		{"an older reset with its unit", none, 1, []string{fmt.Sprintf(reset+"%ds\n", trial.Arrival.Unix())}},
 		{"a refusal is the second answer", none, 2, []string{seven, status429 + again}},
 		{"the policy of draft-06 next to a current limit", LevelMust, 1, []string{older + "RateLimit: \"a\";r=5;t=9"}},
 		{"a limit without a policy", none, 12, []string{"RateLimit: \"a\";r=5;t=9"}},
@@ -358,8 +358,8 @@ func TestSequenceQuiet(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s, highest := &Sequence{Alone: true}, none
 			for i := range tc.n {
-				at := arrival.Add(time.Duration(i) * 5 * time.Second)
-				for _, f := range s.Add(responseOf(tc.answers[i%len(tc.answers)]), at, at) {
+				at := trial.Arrival.Add(time.Duration(i) * 5 * time.Second)
+				for _, f := range s.Add(trial.ResponseOf(tc.answers[i%len(tc.answers)]), at, at) {
 					t.Log(i, f)
 					highest = max(highest, f.Level)
 				}
@@ -401,8 +401,8 @@ func TestSequenceNumbers(t *testing.T) {
 				if len(numbers) == 3 {
 					text = say(tc.policy, "r=%s;t=%s", numbers[1], numbers[2])
 				}
-				at := arrival.Add(time.Duration(second * float64(time.Second)))
-				for _, f := range s.Add(responseOf(text), at, at) {
+				at := trial.Arrival.Add(time.Duration(second * float64(time.Second)))
+				for _, f := range s.Add(trial.ResponseOf(text), at, at) {
 					require.Equal(t, LevelNote, f.Level, "%s: %v", answer, f)
 				}
 			}
@@ -416,8 +416,8 @@ func TestSequenceModels(t *testing.T) {
 	explains := func(answer func(i int) string, responses int) []string {
 		s := &Sequence{}
 		for i := range responses {
-			at := arrival.Add(time.Duration(i) * time.Second)
-			s.Add(responseOf(answer(i)), at, at)
+			at := trial.Arrival.Add(time.Duration(i) * time.Second)
+			s.Add(trial.ResponseOf(answer(i)), at, at)
 		}
 		return s.Models()
 	}
@@ -444,7 +444,7 @@ func TestSequenceTimes(t *testing.T) {
 		var s, timed Sequence
 		var got, want []Finding
 		for range 30 {
-			resp := responseOf(status429 + "Retry-After: 2")
+			resp := trial.ResponseOf(status429 + "Retry-After: 2")
 			got = append(got, s.Add(resp, time.Time{}, time.Time{})...)
 			want = append(want, timed.Add(resp, time.Now(), time.Now())...)
 			time.Sleep(3 * time.Second)
@@ -454,7 +454,7 @@ func TestSequenceTimes(t *testing.T) {
 		require.Empty(t, s.Add(nil, time.Time{}, time.Time{}))
 	})
 	in1970 := time.Unix(5, 0)
-	found := new(Sequence).Add(responseOf(say("q=10;w=60", "r=9")), in1970, in1970)
+	found := new(Sequence).Add(trial.ResponseOf(say("q=10;w=60", "r=9")), in1970, in1970)
 	require.Empty(t, found, "no reset is no point in time")
 }
 
@@ -462,11 +462,11 @@ func TestSequenceTimes(t *testing.T) {
 func TestSequenceBounds(t *testing.T) {
 	s := &Sequence{}
 	for i := range 1000 {
-		at := arrival.Add(time.Duration(i) * time.Second)
-		s.Add(responseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1;w=60\nRateLimit: \"%d\";r=0;t=60\nX-RateLimit-Limit-%d: -%d", i, i, i, i)), at, at)
-		s.Add(responseOf(fmt.Sprintf("RateLimit: %s$", strings.Repeat(" ", i))), at, at)
+		at := trial.Arrival.Add(time.Duration(i) * time.Second)
+		s.Add(trial.ResponseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1;w=60\nRateLimit: \"%d\";r=0;t=60\nX-RateLimit-Limit-%d: -%d", i, i, i, i)), at, at)
+		s.Add(trial.ResponseOf(fmt.Sprintf("RateLimit: %s$", strings.Repeat(" ", i))), at, at)
 		for _, name := range []int{0, i} {
-			s.Add(responseOf(fmt.Sprintf("RateLimit: \"%d\";r=1;pk=:%s:", name, base64.StdEncoding.EncodeToString(fmt.Append(nil, i)))), at, at)
+			s.Add(trial.ResponseOf(fmt.Sprintf("RateLimit: \"%d\";r=1;pk=:%s:", name, base64.StdEncoding.EncodeToString(fmt.Append(nil, i)))), at, at)
 		}
 	}
 	require.Len(t, s.runs, maxRuns)
@@ -485,8 +485,8 @@ func TestSequenceMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for i := range 300 * maxRuns {
 		name, n := i%maxRuns, i/maxRuns
-		at := arrival.Add(time.Duration(i) * time.Millisecond)
-		s.Add(responseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1000;w=60\nRateLimit: \"%d\";r=%d", name, name, 999-n)), at, at)
+		at := trial.Arrival.Add(time.Duration(i) * time.Millisecond)
+		s.Add(trial.ResponseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1000;w=60\nRateLimit: \"%d\";r=%d", name, name, 999-n)), at, at)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -499,8 +499,8 @@ func TestSequenceMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range 20_000 {
-		at := arrival.Add(time.Duration(i) * time.Millisecond)
-		s.Add(responseOf(say("q=100000;w=86400", "r=%d", 99_999-i)), at, at)
+		at := trial.Arrival.Add(time.Duration(i) * time.Millisecond)
+		s.Add(trial.ResponseOf(say("q=100000;w=86400", "r=%d", 99_999-i)), at, at)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -513,7 +513,7 @@ func BenchmarkSequence(b *testing.B) {
 	w := &fixed{name: "a", quota: 100, window: 20 * time.Second, aligned: true}
 	var list []*http.Response
 	for i := range 1000 {
-		now := arrival.Add(time.Duration(i) * 250 * time.Millisecond)
+		now := trial.Arrival.Add(time.Duration(i) * 250 * time.Millisecond)
 		_, _ = w.left(now) // a window may begin
 		w.take(now)
 		f, _ := w.left(now)
@@ -527,7 +527,7 @@ func BenchmarkSequence(b *testing.B) {
 		if i == len(list) {
 			s, i = &Sequence{Alone: true}, 0
 		}
-		at := arrival.Add(time.Duration(i) * 250 * time.Millisecond)
+		at := trial.Arrival.Add(time.Duration(i) * 250 * time.Millisecond)
 		findings += len(s.Add(list[i], at, at))
 		i++
 	}
@@ -538,12 +538,12 @@ func BenchmarkSequence(b *testing.B) {
 // what remains falls by two and rises by one. Each request costs one all the same.
 func TestSequenceChangedPlaces(t *testing.T) {
 	s := &Sequence{Alone: true}
-	at := arrival
+	at := trial.Arrival
 	for left := 98; left > 40; left -= 2 {
 		sent := at
 		for _, remaining := range []int{left, left + 1} {
 			at = at.Add(10 * time.Millisecond)
-			require.Empty(t, s.Add(responseOf(say("q=100;w=60", "r=%d;t=60", remaining)), sent, at))
+			require.Empty(t, s.Add(trial.ResponseOf(say("q=100;w=60", "r=%d;t=60", remaining)), sent, at))
 		}
 	}
 }
@@ -556,8 +556,8 @@ func TestSequenceOverlaps(t *testing.T) {
 	} {
 		s := &Sequence{Alone: true}
 		for i := range 500 {
-			resp := responseOf(say("q=1000;w=60", "r=%d;t=60", left(i)))
-			for _, f := range s.Add(resp, arrival, arrival.Add(time.Duration(i)*time.Millisecond)) {
+			resp := trial.ResponseOf(say("q=1000;w=60", "r=%d;t=60", left(i)))
+			for _, f := range s.Add(resp, trial.Arrival, trial.Arrival.Add(time.Duration(i)*time.Millisecond)) {
 				require.Equal(t, LevelNote, f.Level, "%s: %v", name, f)
 			}
 		}
@@ -573,10 +573,10 @@ func FuzzSequence(f *testing.F) {
 	f.Add("HTTP/1.1 503 Service Unavailable\nRetry-After: 999999999999999\nRateLimit: \"a\";r=0;t=999999999999999\n", int64(-1), false)
 	f.Fuzz(func(t *testing.T, texts string, step int64, alone bool) {
 		s := &Sequence{Alone: alone}
-		at := arrival
+		at := trial.Arrival
 		for i, text := range strings.Split(texts, "\n\n") {
 			for range 3 {
-				resp, _ := anyResponse(text)
+				resp, _ := trial.AnyResponse(text)
 				if i%7 == 6 {
 					resp = nil
 				}
@@ -618,13 +618,13 @@ func TestSequenceRows(t *testing.T) {
 	second := func(text string) time.Time {
 		s, err := strconv.ParseFloat(text, 64)
 		require.NoError(t, err, text)
-		return arrival.Add(time.Duration(s * float64(time.Second)))
+		return trial.Arrival.Add(time.Duration(s * float64(time.Second)))
 	}
-	for _, b := range blocksOf("testdata/check/sequences.txt") {
-		t.Run(b.name, func(t *testing.T) {
+	for _, b := range trial.BlocksOf("testdata/check/sequences.txt") {
+		t.Run(b.Name, func(t *testing.T) {
 			s, n := &Sequence{Alone: true}, 0
 			var got, want, models []string
-			for line := range strings.Lines(b.text) {
+			for line := range strings.Lines(b.Text) {
 				times, answer, _ := strings.Cut(strings.TrimSpace(line), " ")
 				switch times {
 				case "=":
@@ -641,7 +641,7 @@ func TestSequenceRows(t *testing.T) {
 					}
 					var resp *http.Response
 					if answer != "-" {
-						resp = responseOf(writtenOut(count.ReplaceAllStringFunc(answer, func(text string) string {
+						resp = trial.ResponseOf(trial.WrittenOut(count.ReplaceAllStringFunc(answer, func(text string) string {
 							m := count.FindStringSubmatch(text)
 							from, err := strconv.Atoi(m[1])
 							require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +26,7 @@ func TestFormat(t *testing.T) {
 		textVector
 		writtenVector
 	}
-	for _, v := range readVectors[text](t, "texts") {
+	for _, v := range trial.ReadVectors[text](t, "texts") {
 		t.Run(v.Name, func(t *testing.T) {
 			if v.Limits != nil {
 				limits := vectorMembers(t, v.Limits, (*vectorMember).limit)
@@ -97,7 +98,7 @@ func TestFormatValues(t *testing.T) {
 		valueVector
 		writtenVector
 	}
-	for _, v := range readVectors[value](t, "values") {
+	for _, v := range trial.ReadVectors[value](t, "values") {
 		tc := valueCase{name: v.Name, value: readVectorValue(v.Value)}
 		if v.Error != nil {
 			tc.err = causeOf(v.Error.Cause)
@@ -201,43 +202,43 @@ func TestAllocations(t *testing.T) {
 	require.NoError(t, err)
 	full, err := ParsePolicies(benchFull)
 	require.NoError(t, err)
-	buf, h := make([]byte, 0, 256), wire(unrelated)
-	requireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, policies...) })
-	requireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, full...) })
-	requireAllocs(t, 0, func() { _, _ = AppendLimits(buf, limits...) })
-	requireAllocs(t, 1, func() { _, _ = ParseLimits(benchLimit) })
-	requireAllocs(t, 1, func() { _, _ = ParsePolicies(benchPolicies) })
-	requireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
-	requireAllocs(t, 2, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) }) // one joins the lines
-	requireAllocs(t, 0, func() { _, _ = Parse(h) })
+	buf, h := make([]byte, 0, 256), trial.Wire(trial.Unrelated)
+	trial.RequireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, policies...) })
+	trial.RequireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, full...) })
+	trial.RequireAllocs(t, 0, func() { _, _ = AppendLimits(buf, limits...) })
+	trial.RequireAllocs(t, 1, func() { _, _ = ParseLimits(benchLimit) })
+	trial.RequireAllocs(t, 1, func() { _, _ = ParsePolicies(benchPolicies) })
+	trial.RequireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
+	trial.RequireAllocs(t, 2, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) }) // one joins the lines
+	trial.RequireAllocs(t, 0, func() { _, _ = Parse(h) })
 
 	f := fieldsOf(t, `"a";q=10000;w=1000`, `"a";r=10000;t=10`)
-	requireAllocs(t, 0, func() { _ = f.Limits[0].Cap(f.Policies[0], 2) }) // a burst that is a whole number
+	trial.RequireAllocs(t, 0, func() { _ = f.Limits[0].Cap(f.Policies[0], 2) }) // a burst that is a whole number
 	for _, line := range []string{"limit=100, remaining=50, reset=5", `burst;r=0.5;t=30`, `"burst";t=30`} {
 		lines := []string{line} // not in the form of the next draft
-		requireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
+		trial.RequireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
 	}
 }
 
 // TestJSON writes members as in testdata/fields/json.txt, and reads them again.
 func TestJSON(t *testing.T) {
-	for _, tc := range plainCases("json") {
-		if tc.refused {
+	for _, tc := range trial.PlainCases("testdata/fields/json.txt") {
+		if tc.Refused {
 			continue // see TestJSONErrors
 		}
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.Name, func(t *testing.T) {
 			var read interface {
 				json.Unmarshaler
 				fmt.Stringer
 			} = new(Policy)
-			if strings.HasPrefix(tc.name, "a limit") {
+			if strings.HasPrefix(tc.Name, "a limit") {
 				read = new(Limit)
 			}
-			require.NoError(t, json.Unmarshal([]byte(tc.in), read))
-			require.Equal(t, tc.want, read.String())
+			require.NoError(t, json.Unmarshal([]byte(tc.In), read))
+			require.Equal(t, tc.Want, read.String())
 			again, err := json.Marshal(read)
 			require.NoError(t, err)
-			require.Equal(t, tc.in, string(again))
+			require.Equal(t, tc.In, string(again))
 		})
 	}
 	rounded, err := json.Marshal(Param{"c", -0.0625})
@@ -266,17 +267,17 @@ func TestJSON(t *testing.T) {
 func TestJSONErrors(t *testing.T) {
 	policy := Policy{Name: "before", Quota: 7}
 	fields := Fields{Policies: []Policy{policy}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}
-	for _, tc := range plainCases("json") {
-		if !tc.refused {
+	for _, tc := range trial.PlainCases("testdata/fields/json.txt") {
+		if !tc.Refused {
 			continue // see TestJSON
 		}
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.Name, func(t *testing.T) {
 			p, f := policy, fields
-			if strings.HasPrefix(tc.name, "fields: ") {
-				require.ErrorIs(t, f.UnmarshalJSON([]byte(tc.in)), causeOf(tc.want))
-				require.Error(t, json.Unmarshal([]byte(tc.in), &f))
+			if strings.HasPrefix(tc.Name, "fields: ") {
+				require.ErrorIs(t, f.UnmarshalJSON([]byte(tc.In)), causeOf(tc.Want))
+				require.Error(t, json.Unmarshal([]byte(tc.In), &f))
 			} else {
-				require.ErrorIs(t, json.Unmarshal([]byte(tc.in), &p), causeOf(tc.want))
+				require.ErrorIs(t, json.Unmarshal([]byte(tc.In), &p), causeOf(tc.Want))
 			}
 			require.Equal(t, policy, p)
 			require.Equal(t, fields, f)

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
 // capCases are a policy, a limit and a burst, with the Remaining after Cap.
-var capCases = plainCases("caps")
+var capCases = trial.PlainCases("testdata/fields/caps.txt")
 
 // readCap returns the arguments of Cap.
 func readCap(t testing.TB, in string) (p Policy, l Limit, burst float64) {
@@ -30,10 +31,10 @@ func readCap(t testing.TB, in string) (p Policy, l Limit, burst float64) {
 
 func TestCap(t *testing.T) {
 	for _, tc := range capCases {
-		t.Run(tc.name, func(t *testing.T) {
-			p, l, burst := readCap(t, tc.in)
+		t.Run(tc.Name, func(t *testing.T) {
+			p, l, burst := readCap(t, tc.In)
 			got := fmt.Sprint(l.Cap(p, burst).Remaining)
-			require.Equal(t, strings.Replace(tc.want, "unknown", fmt.Sprint(Unknown), 1), got)
+			require.Equal(t, strings.Replace(tc.Want, "unknown", fmt.Sprint(Unknown), 1), got)
 			lawCap(t, l, p, burst)
 		})
 	}
@@ -284,14 +285,14 @@ func TestRefuseLowersOlder(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))
 	})
-	w := served(refuse, wire(written("X-RateLimit-*: 100, 60, 50")))
-	require.Equal(t, wire(written(`
+	w := served(refuse, trial.Wire(written("X-RateLimit-*: 100, 60, 50")))
+	require.Equal(t, trial.Wire(written(`
 		limits: inner 0/9 w=60 t=55
 		Retry-After: 55
 		X-RateLimit-*: 9, 0, 55`)), limitFields(w.Header()))
 
 	w = served(limited(t, `"global";q=100;w=60`, `"global";r=60;t=50`, XRateLimit).Handler(refuse), nil)
-	require.Equal(t, wire(written(`
+	require.Equal(t, trial.Wire(written(`
 		limits: inner 0/9 w=60 t=55, global 60/100 w=60 t=50
 		Retry-After: 55
 		X-RateLimit-*: 9, 0, 55`)), limitFields(w.Header()))

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -73,11 +74,11 @@ func TestTransportExact(t *testing.T) {
 			rt := &Transport{Base: n}
 			start := time.Now()
 			for range first {
-				require.NoError(t, get(t, rt, example))
+				require.NoError(t, get(t, rt, trial.Example))
 			}
 			var all sync.WaitGroup
 			for range requests - first {
-				all.Go(func() { require.NoError(t, get(t, rt, example)) })
+				all.Go(func() { require.NoError(t, get(t, rt, trial.Example)) })
 			}
 			all.Wait()
 			require.Equal(t, map[int]int{200: requests}, n.counts, "quota %d", quota)
@@ -154,7 +155,7 @@ func TestTransportWorth(t *testing.T) {
 			for range workers {
 				all.Go(func() {
 					for range each {
-						require.NoError(t, get(t, rt, example))
+						require.NoError(t, get(t, rt, trial.Example))
 					}
 				})
 			}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,12 +22,8 @@ var (
 	_ http.RoundTripper           = (*Transport)(nil)
 	_ error                       = (*WaitError)(nil)
 	_ interface{ Timeout() bool } = (*WaitError)(nil)
-	_ http.RoundTripper           = roundTripFunc(nil)
+	_ http.RoundTripper           = trial.RoundTripFunc(nil)
 )
-
-type roundTripFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // A script returns responses one after the other, then repeats the last one. It records when
 // the requests came.
@@ -54,26 +51,17 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // answer makes a response with the lines.
 func answer(req *http.Request, lines string) *http.Response {
-	resp := responseOf(lines)
+	resp := trial.ResponseOf(lines)
 	resp.Request = req
 	return resp
-}
-
-func newRequest(t testing.TB, address string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	require.NoError(t, err)
-	return req
 }
 
 // get sends a request and returns the error.
 func get(t testing.TB, rt http.RoundTripper, address string) error {
 	t.Helper()
-	_, err := rt.RoundTrip(newRequest(t, address))
+	_, err := rt.RoundTrip(trial.NewRequest(t, address))
 	return err
 }
-
-const example = "http://api.example/"
 
 // entryOf returns the state of a host's key.
 func entryOf(t *Transport, host string) *entry { return t.gate().keys["http://"+host] }
@@ -93,29 +81,15 @@ func times(list ...int) (all []time.Duration) {
 	return all
 }
 
-// closing is a body that records how it is used.
-type closing struct {
-	io.Reader
-	read, closed int
-}
-
-func (c *closing) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.read += n
-	return n, err
-}
-
-func (c *closing) Close() error { c.closed++; return nil }
-
 // The client's Timeout is a deadline too, and its error reports this.
 func TestTransportClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &http.Client{Transport: &Transport{Base: newScript(`RateLimit: "a";r=0;t=30`)}, Timeout: 10 * time.Second}
 		start := time.Now()
-		resp, err := client.Get(example)
+		resp, err := client.Get(trial.Example)
 		require.NoError(t, err)
 		resp.Body.Close()
-		_, err = client.Get(example)
+		_, err = client.Get(trial.Example)
 		var refused *WaitError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, "a", refused.Advice.Limit.Name)
@@ -132,7 +106,7 @@ func TestTransportClientTimeoutLate(t *testing.T) {
 	for range 30 { // which of the two comes first is random
 		synctest.Test(t, func(t *testing.T) {
 			tries := 0
-			rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			rt := &Transport{MaxRetries: 1, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				if tries++; tries == 1 {
 					<-req.Context().Done()
 					return nil, req.Context().Err()
@@ -140,14 +114,14 @@ func TestTransportClientTimeoutLate(t *testing.T) {
 				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 0"), nil
 			})}
 			ctx, cancel := context.WithCancel(t.Context())
-			go func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) }()
+			go func() { _, _ = rt.RoundTrip(trial.NewRequest(t, trial.Example).WithContext(ctx)) }()
 			synctest.Wait()
 			client := &http.Client{Transport: rt, Timeout: 5 * time.Second}
-			resp, err := client.Get(example)
+			resp, err := client.Get(trial.Example)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			resp.Body.Close()
-			_, err = client.Get(example)
+			_, err = client.Get(trial.Example)
 			require.ErrorContains(t, err, new(WaitError).Error())
 			require.Equal(t, 2, tries)
 			cancel()
@@ -159,17 +133,17 @@ func TestTransportClientTimeoutLate(t *testing.T) {
 func TestTransportEnded(t *testing.T) {
 	s := newScript(found)
 	rt := &Transport{Base: s}
-	resp, err := rt.RoundTrip(newRequest(t, example))
+	resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errStop := errors.New("stop")
 	cancel(errStop)
-	for address, redirection := range map[string]*http.Response{example: resp, "http://other.example/": nil} {
-		body, req := &closing{}, newRequest(t, address).WithContext(ctx)
+	for address, redirection := range map[string]*http.Response{trial.Example: resp, "http://other.example/": nil} {
+		body, req := &trial.Closing{}, trial.NewRequest(t, address).WithContext(ctx)
 		req.Body, req.Response = body, redirection
 		_, err := rt.RoundTrip(req)
 		require.Equal(t, errStop, err)
-		require.Equal(t, 1, body.closed)
+		require.Equal(t, 1, body.Closed)
 	}
 	require.Len(t, s.seen, 1)
 	require.Len(t, rt.gate().keys, 1)
@@ -190,11 +164,11 @@ func TestTransportWaits(t *testing.T) {
 		{"one user", &Transport{Key: user}, "http://a/#a http://a/#b http://a/ http://b/#a", seconds(0, 0, 0, 30)},
 		{"MaxWait", &Transport{Advisor: Advisor{MaxWait: time.Second}}, "http://a/ http://a/ http://a/", seconds(0, 1, 2)},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			s := newScript(`RateLimit: "a";r=0;t=30`)
 			tc.transport.Base = s
 			for address := range strings.FieldsSeq(tc.requests) {
-				req := newRequest(t, address)
+				req := trial.NewRequest(t, address)
 				req.Header.Set("Authorization", req.URL.Fragment)
 				_, err := tc.transport.RoundTrip(req)
 				require.NoError(t, err)
@@ -235,53 +209,53 @@ func TestTransportKeys(t *testing.T) {
 }
 
 func TestTransportLeavesResponses(t *testing.T) {
-	body := &closing{Reader: strings.NewReader("no")}
-	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	body := &trial.Closing{Reader: strings.NewReader("no")}
+	rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 		resp := answer(req, "HTTP/1.1 302 Found\nRetry-After: 30")
 		resp.StatusCode, resp.Body = http.StatusTooManyRequests, body
 		return resp, nil
 	})}
-	req := newRequest(t, example)
+	req := trial.NewRequest(t, trial.Example)
 	before := req.Clone(req.Context())
 	resp, err := rt.RoundTrip(req)
 	require.NoError(t, err)
 	require.Equal(t, before, req, "the request is as it was")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "nothing is sent again")
-	require.Zero(t, body.closed)
+	require.Zero(t, body.Closed)
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, "no", string(text))
 }
 
 func TestTransportHandMade(t *testing.T) {
-	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return nil, nil })}
+	rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return nil, nil })}
 	_, err := rt.RoundTrip(nil)
 	require.Equal(t, errNoURL, err)
-	body := &closing{}
+	body := &trial.Closing{}
 	_, err = rt.RoundTrip(&http.Request{Body: body})
 	require.Equal(t, errNoURL, err)
-	require.Equal(t, 1, body.closed)
+	require.Equal(t, 1, body.Closed)
 	resp, err := rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.NoError(t, err)
 	require.Nil(t, resp)
 
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{}, nil })
+	rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{}, nil })
 	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.NoError(t, err)
 
 	refusal := &http.Response{StatusCode: 429}
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, errCutOff })
+	rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, errCutOff })
 	rt.Observe = func(*http.Request, Advice) { require.Fail(t, "nothing is learnt from a response with an error") }
 	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.Equal(t, errCutOff, err)
 
 	redirection := &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/there"}}}
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return redirection, nil })
+	rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return redirection, nil })
 	resp, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
 	require.NoError(t, err)
 	require.Nil(t, resp.Body)
 
-	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, nil })
+	rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) { return refusal, nil })
 	rt.Observe = func(*http.Request, Advice) { panic("observe") }
 	require.PanicsWithValue(t, "observe", func() { _, _ = rt.RoundTrip(&http.Request{URL: &url.URL{}}) })
 }
@@ -297,7 +271,7 @@ func TestTransportObserve(t *testing.T) {
 			},
 		}
 		for range 7 {
-			_ = get(t, rt, example)
+			_ = get(t, rt, trial.Example)
 		}
 		require.Len(t, seen, 4)
 		require.Equal(t, "a", seen[0].Fields.Policies[0].Name)
@@ -324,21 +298,21 @@ func TestTransportCloseIdleConnections(t *testing.T) {
 // Request.Cancel ends a wait for a limit or for a redirection, as in net/http.
 func TestTransportRequestCancel(t *testing.T) {
 	for _, first := range []string{`RateLimit: "a";r=0;t=30`, seeOther + "Retry-After: 30"} {
-		inBubble(t, first, func(t *testing.T) {
+		trial.InBubble(t, first, func(t *testing.T) {
 			s := newScript(first)
 			rt := &Transport{Base: s}
-			resp, err := rt.RoundTrip(newRequest(t, example))
+			resp, err := rt.RoundTrip(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 			ctx, done := context.WithTimeout(t.Context(), time.Minute) // ends later than the request is cancelled
 			defer done()
-			req, cancel, body := newRequest(t, example).WithContext(ctx), make(chan struct{}), &closing{}
+			req, cancel, body := trial.NewRequest(t, trial.Example).WithContext(ctx), make(chan struct{}), &trial.Closing{}
 			req.Response, req.Body = resp, body // nil, or a redirection
 			req.Cancel = cancel                 //lint:ignore SA1019 net/http still obeys it
 			time.AfterFunc(time.Second, func() { close(cancel) })
 			_, err = rt.RoundTrip(req)
 			require.Equal(t, errCancelled, err)
 			require.Equal(t, time.Second, time.Since(s.start))
-			require.Equal(t, 1, body.closed)
+			require.Equal(t, 1, body.Closed)
 			require.Zero(t, entryOf(rt, "api.example").queue.Len())
 		})
 	}
@@ -353,9 +327,9 @@ func TestTransportPanics(t *testing.T) {
 		"Waiting": {Waiting: func(*http.Request, Wait) func() { panic("waiting") }},
 		"Advise":  {Advisor: Advisor{Refused: func(*http.Response) (time.Duration, bool) { panic("refused") }}},
 	} {
-		inBubble(t, name, func(t *testing.T) {
-			var answers []*closing
-			rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		trial.InBubble(t, name, func(t *testing.T) {
+			var answers []*trial.Closing
+			rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 				if req.Body != nil {
 					req.Body.Close()
 				}
@@ -363,13 +337,13 @@ func TestTransportPanics(t *testing.T) {
 					panic("base")
 				}
 				resp := answer(req, "HTTP/1.1 302 Found\nRetry-After: 5\nX-Unknown: 1")
-				body := &closing{}
+				body := &trial.Closing{}
 				answers, resp.Body = append(answers, body), body
 				return resp, nil
 			})
 			for range 3 {
-				req := newRequest(t, example)
-				body := &closing{}
+				req := trial.NewRequest(t, trial.Example)
+				body := &trial.Closing{}
 				req.Body = body
 				resp, ok := (*http.Response)(nil), true
 				func() {
@@ -379,10 +353,10 @@ func TestTransportPanics(t *testing.T) {
 				if ok {
 					resp.Body.Close()
 				}
-				require.Equal(t, 1, body.closed)
+				require.Equal(t, 1, body.Closed)
 			}
 			for _, body := range answers {
-				require.Equal(t, 1, body.closed)
+				require.Equal(t, 1, body.Closed)
 			}
 			if e := entryOf(rt, "api.example"); e != nil {
 				require.Zero(t, e.machine.UnderWay())
@@ -416,8 +390,8 @@ func TestTransportCallsBack(t *testing.T) {
 			Waiting: func(*http.Request, Wait) func() { use("Waiting"); return func() { use("and its") } },
 			Observe: func(*http.Request, Advice) { use("Observe") },
 		}
-		require.NoError(t, get(t, rt, example))
-		require.NoError(t, get(t, rt, example))
+		require.NoError(t, get(t, rt, trial.Example))
+		require.NoError(t, get(t, rt, trial.Example))
 		require.Equal(t, map[string]int{
 			"Key": 2, "Cost": 2, "Refused": 2, "Observe": 2, "Waiting": 1, "and its": 1, "Gate.Waiting": 1, "its result": 1,
 		}, calls)
@@ -431,7 +405,7 @@ func TestTransportNoKey(t *testing.T) {
 		seen := 0
 		rt := &Transport{Base: s, Key: func(*http.Request) string { return "" }, Observe: func(*http.Request, Advice) { seen++ }}
 		for range 50 {
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
 		}
 		require.Zero(t, time.Since(s.start))
 		require.Equal(t, 50, seen, "answers are read all the same")
@@ -445,28 +419,28 @@ func TestTransportNoKey(t *testing.T) {
 // KeyBy keeps the origin, and adds the values of the fields.
 func TestKeyBy(t *testing.T) {
 	key := func(address string, fields ...string) string {
-		req := newRequest(t, address)
+		req := trial.NewRequest(t, address)
 		for _, f := range fields {
 			name, value, _ := strings.Cut(f, ": ")
 			req.Header.Add(name, value)
 		}
 		return KeyBy("authorization", "X-API-Key")(req)
 	}
-	require.Equal(t, "http://api.example", key(example))
-	require.Equal(t, "http://api.example", KeyBy()(newRequest(t, example)))
-	require.Equal(t, key(example, "Authorization: Bearer a"), key(example+"path?query", "Authorization: Bearer a"))
+	require.Equal(t, "http://api.example", key(trial.Example))
+	require.Equal(t, "http://api.example", KeyBy()(trial.NewRequest(t, trial.Example)))
+	require.Equal(t, key(trial.Example, "Authorization: Bearer a"), key(trial.Example+"path?query", "Authorization: Bearer a"))
 	keys := map[string]bool{}
 	for _, k := range []string{
-		key(example), key(example, "Authorization: Bearer a"), key(example, "Authorization: Bearer b"),
-		key(example, "Authorization: Bearer a", "Authorization: Bearer b"), key(example, "X-Api-Key: Bearer a"),
-		key(example, "Authorization: Bearer a", "X-Api-Key: x"), key(example, "Authorization: Bearer a", "X-Api-Key: y"),
+		key(trial.Example), key(trial.Example, "Authorization: Bearer a"), key(trial.Example, "Authorization: Bearer b"),
+		key(trial.Example, "Authorization: Bearer a", "Authorization: Bearer b"), key(trial.Example, "X-Api-Key: Bearer a"),
+		key(trial.Example, "Authorization: Bearer a", "X-Api-Key: x"), key(trial.Example, "Authorization: Bearer a", "X-Api-Key: y"),
 		key("https://api.example/", "Authorization: Bearer a"), key("http://api.example:8080/", "Authorization: Bearer a"),
 	} {
 		require.NotContains(t, k, "Bearer")
 		keys[k] = true
 	}
 	require.Len(t, keys, 9)
-	require.Equal(t, "http://api.example#f4e3f8aa2656bcc9a58b0d0e21ddd265", key(example, "Authorization: Bearer a"), "the same in every process")
+	require.Equal(t, "http://api.example#f4e3f8aa2656bcc9a58b0d0e21ddd265", key(trial.Example, "Authorization: Bearer a"), "the same in every process")
 }
 
 const (
@@ -492,14 +466,14 @@ func TestTransportRedirect(t *testing.T) {
 		{"303 with Retry-After, and the deadline is earlier", []string{seeOther + "Retry-After: 5"},
 			4 * time.Second, seconds(0), 5 * time.Second},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			s := newScript(tc.answers...)
 			var waiting []time.Duration
 			rt := &Transport{Base: s, Waiting: func(_ *http.Request, w Wait) func() {
 				waiting = append(waiting, w.Until.Sub(s.start))
 				return nil
 			}}
-			resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Do(newRequest(t, example))
+			resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Do(trial.NewRequest(t, trial.Example))
 			if tc.until > 0 {
 				var early *WaitError
 				require.ErrorAs(t, err, &early)
@@ -510,7 +484,7 @@ func TestTransportRedirect(t *testing.T) {
 				resp.Body.Close()
 			}
 			for range len(tc.want) - 2 {
-				require.NoError(t, get(t, rt, example))
+				require.NoError(t, get(t, rt, trial.Example))
 			}
 			require.Equal(t, tc.want, s.seen)
 			for _, at := range tc.want {
@@ -520,11 +494,11 @@ func TestTransportRedirect(t *testing.T) {
 			}
 		})
 	}
-	inBubble(t, "cancelled", func(t *testing.T) {
+	trial.InBubble(t, "cancelled", func(t *testing.T) {
 		rt := &Transport{Base: newScript(seeOther+"Retry-After: 60", "")}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example).WithContext(ctx))
+		_, err := (&http.Client{Transport: rt}).Do(trial.NewRequest(t, trial.Example).WithContext(ctx))
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
@@ -533,7 +507,7 @@ func TestTransportRedirect(t *testing.T) {
 func TestTransportRedirectLimitElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript("HTTP/1.1 302 Found\nLocation: http://b.example/\nRateLimit: \"a\";r=0;t=10", "")
-		resp, err := (&http.Client{Transport: &Transport{Base: s}}).Do(newRequest(t, "http://a.example/"))
+		resp, err := (&http.Client{Transport: &Transport{Base: s}}).Do(trial.NewRequest(t, "http://a.example/"))
 		require.NoError(t, err)
 		resp.Body.Close()
 		require.Equal(t, seconds(0, 0), s.seen)
@@ -556,10 +530,10 @@ func TestTransportRedirectSettings(t *testing.T) {
 		{"no key", "Retry-After: 5", &Transport{Key: func(*http.Request) string { return "" }}, 0},
 		{"a Dialect does not read the field", "X-RateLimit-Wait: 5", &Transport{Advisor: Advisor{Legacy: LegacyOptions{Dialects: []*Dialect{unread}}}}, 0},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			s := newScript(seeOther+tc.wait, "")
 			tc.rt.Base = s
-			resp, err := (&http.Client{Transport: tc.rt}).Do(newRequest(t, example))
+			resp, err := (&http.Client{Transport: tc.rt}).Do(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 			resp.Body.Close()
 			require.Equal(t, []time.Duration{0, tc.want}, s.seen)
@@ -576,7 +550,7 @@ func TestTransportRedirectRefused(t *testing.T) {
 			called = append(called, resp.StatusCode)
 			return 0, false
 		}}}
-		resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example))
+		resp, err := (&http.Client{Transport: rt}).Do(trial.NewRequest(t, trial.Example))
 		require.NoError(t, err)
 		resp.Body.Close()
 		require.Equal(t, seconds(0, 5), s.seen)
@@ -592,11 +566,11 @@ func TestTransportRedirectProbes(t *testing.T) {
 		rt := &Transport{Base: s}
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example))
+			_, err := (&http.Client{Transport: rt}).Do(trial.NewRequest(t, trial.Example))
 			require.NoError(t, err)
 		})
 		time.Sleep(5700 * time.Millisecond)
-		require.NoError(t, get(t, rt, example))
+		require.NoError(t, get(t, rt, trial.Example))
 		all.Wait()
 		require.Equal(t, times(0, 5500, 6000), s.seen)
 	})
@@ -607,11 +581,11 @@ func TestTransportRedirectClone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(found+"Retry-After: 10", "", `RateLimit: "a";r=0;t=5`, "")
 		rt := &Transport{Base: s}
-		resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example))
+		resp, err := (&http.Client{Transport: rt}).Do(trial.NewRequest(t, trial.Example))
 		require.NoError(t, err)
 		again := resp.Request.Clone(t.Context())
 		require.NotNil(t, again.Response)
-		require.NoError(t, get(t, rt, example))
+		require.NoError(t, get(t, rt, trial.Example))
 		_, err = rt.RoundTrip(again)
 		require.NoError(t, err)
 		require.Equal(t, seconds(0, 10, 10, 15), s.seen)
@@ -624,7 +598,7 @@ func TestTransportRedirectCounts(t *testing.T) {
 		var mu sync.Mutex
 		var window time.Time
 		refused, done, start := 0, 0, time.Now()
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			now := time.Now().Truncate(time.Second)
@@ -644,7 +618,7 @@ func TestTransportRedirectCounts(t *testing.T) {
 			all.Go(func() {
 				for {
 					client := &http.Client{Transport: rt, Timeout: 30 * time.Second}
-					resp, err := client.Do(newRequest(t, example))
+					resp, err := client.Do(trial.NewRequest(t, trial.Example))
 					if err == nil {
 						resp.Body.Close()
 					}
@@ -688,7 +662,7 @@ func TestTransportRedirectKeepsLast(t *testing.T) {
 				rt := &Transport{Waiting: func(_ *http.Request, w Wait) func() {
 					require.Equal(t, "limit", w.Reason)
 					return nil
-				}, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				}, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					at := time.Since(start)
@@ -702,14 +676,14 @@ func TestTransportRedirectKeepsLast(t *testing.T) {
 					}
 					return answer(req, fields), nil
 				})}
-				require.NoError(t, get(t, rt, example+"old"))
-				require.NoError(t, get(t, rt, example+"new"))
+				require.NoError(t, get(t, rt, trial.Example+"old"))
+				require.NoError(t, get(t, rt, trial.Example+"new"))
 				seen = nil
 				var all sync.WaitGroup
 				for range 2 {
 					all.Go(func() {
 						client := &http.Client{Transport: rt, CheckRedirect: tc.check}
-						resp, err := client.Do(newRequest(t, example+"old"))
+						resp, err := client.Do(trial.NewRequest(t, trial.Example+"old"))
 						require.NoError(t, err)
 						require.NoError(t, resp.Body.Close())
 					})
@@ -727,7 +701,7 @@ func TestTransportNotModified(t *testing.T) {
 		s := newScript("HTTP/1.1 304 Not Modified\nRateLimit: \"a\";r=1;t=10")
 		rt := &Transport{Base: s}
 		for range 3 {
-			require.NoError(t, get(t, rt, example))
+			require.NoError(t, get(t, rt, trial.Example))
 		}
 		require.Equal(t, seconds(0, 0, 0), s.seen)
 	})
@@ -750,10 +724,10 @@ func TestTransportRedirectElsewhereLater(t *testing.T) {
 			close(req.Context().Value(&stop).(chan struct{}))
 		}, took: 2 * time.Second, want: errCancelled},
 	} {
-		inBubble(t, tc.name, func(t *testing.T) {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
 			var hits, events []string
 			rt := &Transport{
-				Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 					hits = append(hits, req.URL.Host)
 					return answer(req, "HTTP/1.1 303 See Other\nLocation: http://b.example/\nRetry-After: 5"), nil
 				}),
@@ -762,9 +736,9 @@ func TestTransportRedirectElsewhereLater(t *testing.T) {
 					return func() { events = append(events, "done") }
 				},
 			}
-			first, err := rt.RoundTrip(newRequest(t, "http://a.example/"))
+			first, err := rt.RoundTrip(trial.NewRequest(t, "http://a.example/"))
 			require.NoError(t, err)
-			req, start := newRequest(t, "http://b.example/"), time.Now()
+			req, start := trial.NewRequest(t, "http://b.example/"), time.Now()
 			abort := make(chan struct{})
 			ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), &stop, abort))
 			defer cancel(nil)
@@ -792,7 +766,7 @@ func TestTransportRedirectElsewhereLater(t *testing.T) {
 func TestTransportRedirectElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hits := 0
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Host == "a.example" {
 				return answer(req, "HTTP/1.1 307 Temporary Redirect\nLocation: http://b.example/"), nil
 			}
@@ -804,7 +778,7 @@ func TestTransportRedirectElsewhere(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				client := &http.Client{Transport: rt, Timeout: time.Minute}
-				_, err := client.Do(newRequest(t, "http://a.example/"))
+				_, err := client.Do(trial.NewRequest(t, "http://a.example/"))
 				require.Error(t, err)
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,7 +41,7 @@ type (
 
 // exchangeOf returns the exchange of a request and a response in wire text.
 func exchangeOf(sent, received int64, text string) exchangeVector {
-	v := vectorResponse("", text, time.Time{})
+	v := trial.ResponseVectorOf("", text, time.Time{})
 	return exchangeVector{sent, &received, v.Status, v.Header}
 }
 
@@ -49,7 +50,7 @@ func (x *exchangeVector) response() *http.Response {
 	if x.Received == nil {
 		return nil
 	}
-	return (&responseVector{Status: x.Status, Header: x.Header}).response()
+	return (&trial.ResponseVector{Status: x.Status, Header: x.Header}).Response()
 }
 
 func (v *sequenceVector) at(ms int64) time.Time {
@@ -113,7 +114,7 @@ func (v *sequenceVector) next(t *testing.T) int64 {
 func sequenceVectors(t *testing.T) {
 	list := honestSequences(t)
 	for _, f := range faults() {
-		v := sequenceVector{Name: "a fault: " + f.name, Began: arrival, Alone: true}
+		v := sequenceVector{Name: "a fault: " + f.name, Began: trial.Arrival, Alone: true}
 		for i := range f.n {
 			ms := int64(float64(i)*f.every*1000 + 0.5)
 			v.Exchanges = append(v.Exchanges, exchangeOf(ms, ms+10, f.serve(i, float64(ms)/1000)))
@@ -131,18 +132,18 @@ func sequenceVectors(t *testing.T) {
 			list = append(list, v)
 		}
 	}
-	for _, tc := range readRows("sequences") {
-		next, err := strconv.ParseInt(tc.want, 10, 64)
-		require.NoError(t, err, tc.name)
-		v := sequenceVector{Name: "a client: " + tc.name, Began: arrival, Next: &next}
-		for line := range strings.Lines(tc.wire) {
+	for _, tc := range trial.Rows("testdata/client/sequences.txt") {
+		next, err := strconv.ParseInt(tc.Want, 10, 64)
+		require.NoError(t, err, tc.Name)
+		v := sequenceVector{Name: "a client: " + tc.Name, Began: trial.Arrival, Next: &next}
+		for line := range strings.Lines(tc.Wire) {
 			v.Exchanges = append(v.Exchanges, parseExchange(t, strings.TrimSpace(line)))
 		}
 		list = append(list, v)
 	}
 	shown := map[string]bool{} // the rules that the vectors show
 	about := "the responses of a server to one client, with their faults or the time of the next request"
-	checkVectors(t, "sequences", about, list, func(v sequenceVector) madeVector {
+	trial.CheckVectors(t, "sequences", about, list, func(v sequenceVector) madeVector {
 		if v.Next != nil {
 			synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
 			return madeVector{}
@@ -183,7 +184,7 @@ func honestSequences(t *testing.T) (list []sequenceVector) {
 		{"a token bucket", []limiter{&pail{name: "a", burst: 3, perSecond: 0.5}}},
 		{"two windows", []limiter{&fixed{name: "a", quota: 3, window: 3 * time.Second}, &fixed{name: "b", quota: 7, window: 60 * time.Second}}},
 	} {
-		v := sequenceVector{Name: "honest: " + server.name, Began: arrival, Alone: true}
+		v := sequenceVector{Name: "honest: " + server.name, Began: trial.Arrival, Alone: true}
 		synctest.Test(t, func(t *testing.T) {
 			h := host{form: "current", limiters: server.limiters}
 			for i := range int64(12) {
