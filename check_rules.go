@@ -50,6 +50,12 @@ type rule struct {
 	message string // a format
 }
 
+// formRules has the ids of the rules about the forms of the parameters, by field.
+var formRules = map[string]map[string]string{
+	PolicyField: {quotaKey: "P13", unitKey: "P14", windowKey: "P16", partitionKey: "P17"},
+	LimitField:  {remainingKey: "L5", resetKey: "L7", partitionKey: "L10"},
+}
+
 // The rules of Check, in the order in which it checks them.
 var (
 	ruleNext = rule{"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
@@ -131,7 +137,7 @@ func (r rule) at(e FieldError, args ...any) Finding {
 	id, ofLimit, differ := strings.Cut(r.id, ", ")
 	switch {
 	case r.id == "":
-		id = fieldOf(e.Field).find(e.Param).formRule
+		id = formRules[e.Field][e.Param]
 	case differ && e.Field == LimitField:
 		id = ofLimit
 	}

@@ -320,10 +320,10 @@ func (w *writing) choose(f *Fields) error {
 	}
 	seen := map[string]bool{}
 	for _, l := range limits {
-		if seen[nameID(l.Name)] {
+		if seen[l.Name] {
 			return refuse(w.anyName(), ErrDuplicate)
 		}
-		seen[nameID(l.Name)] = true
+		seen[l.Name] = true
 		w.limits = append(w.limits, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
 	}
 	return nil
@@ -504,8 +504,8 @@ func (w *writing) verify() error {
 
 // in reports whether f contains the written numbers.
 func (l *writtenLimit) in(f *Fields) bool {
-	got, id := Limit{Remaining: Unknown}, nameID(cmp.Or(l.Name, defaultName))
-	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return nameID(m.Name) == id }); i >= 0 {
+	got, id := Limit{Remaining: Unknown}, cmp.Or(l.Name, defaultName)
+	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return m.Name == id }); i >= 0 {
 		got = f.Limits[i]
 	}
 	policies := matcher{policies: f.Policies}

@@ -9,6 +9,12 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
+// The names of the two fields.
+const (
+	PolicyField = "RateLimit-Policy" // draft-11 Section 3
+	LimitField  = "RateLimit"        // draft-11 Section 4
+)
+
 // HeaderOf copies m, such as gRPC metadata or an event of AWS Lambda, into an http.Header with
 // canonical keys. Lines under several spellings of a name are joined, in the order of spellings.
 func HeaderOf(m map[string][]string) http.Header {

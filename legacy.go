@@ -182,9 +182,9 @@ func (f *Fields) dropRepeated(known int) {
 	}
 	names := make(map[string]bool, known)
 	for i := range f.Policies[:known] {
-		names[nameID(f.Policies[i].Name)] = true
+		names[f.Policies[i].Name] = true
 	}
-	others := slices.DeleteFunc(f.Policies[known:], func(p Policy) bool { return names[nameID(p.Name)] })
+	others := slices.DeleteFunc(f.Policies[known:], func(p Policy) bool { return names[p.Name] })
 	f.Policies = f.Policies[:known+len(others)]
 }
 

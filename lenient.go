@@ -223,7 +223,7 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {
-		id := nextNameID(*name)
+		id := strings.ToLower(*name)
 		if _, again := spellings[id]; !again {
 			spellings[id] = *name
 		}

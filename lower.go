@@ -132,12 +132,12 @@ func (e *lowering) target(form *olderForm) []share {
 	limits := sharesOf(&Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)})
 	index := map[string]int{}
 	for i, l := range limits {
-		index[nameID(l.Name)] = i
+		index[l.Name] = i
 	}
 	var rest, tightest share
 	named := false // a limit of own has the name of one of the form
 	for _, own := range e.own {
-		i, ok := index[nameID(own.Name)]
+		i, ok := index[own.Name]
 		switch {
 		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.canonical() == own.policy.Unit.canonical():
 			limits[i].lower(own, true)

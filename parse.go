@@ -188,7 +188,7 @@ func (p *parser) readMember() bool {
 	}
 	m.name = p.String
 	named := kind == sf.String
-	if kind == sf.Other && (tokenNames || p.tokens) {
+	if kind == sf.Other && p.tokens {
 		var token httpsfv.Token
 		token, named = p.Other.(httpsfv.Token)
 		m.name = string(token)

@@ -248,7 +248,7 @@ type identity struct {
 }
 
 func identify(name string, key []byte) identity {
-	return identity{nameID(name), string(key), key != nil}
+	return identity{name, string(key), key != nil}
 }
 
 // identified is implemented by *Policy and *Limit.
@@ -298,7 +298,7 @@ func (m *matcher) policy(l *Limit) *Policy {
 	}
 	i, ok := m.first[identify(l.nameAndKey())]
 	if !ok { // either the limit or its policy has a key
-		i, ok = m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]
+		i, ok = m.only[identity{name: l.Name, keyed: l.PartitionKey == nil}]
 	}
 	if !ok || i < 0 {
 		return &noPolicy
@@ -312,7 +312,7 @@ func (m *matcher) search(l *Limit) *Policy {
 	for i := range m.policies {
 		p := &m.policies[i]
 		switch {
-		case nameID(p.Name) != nameID(l.Name):
+		case p.Name != l.Name:
 		case equalKey(p.PartitionKey, l.PartitionKey):
 			return p
 		case p.PartitionKey == nil || l.PartitionKey == nil:

@@ -103,7 +103,7 @@ func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 	}
 	name, key := m.nameAndKey() // an identity would copy the key
 	for i := range list {
-		if n, k := M(&list[i]).nameAndKey(); nameID(n) == nameID(name) && equalKey(k, key) {
+		if n, k := M(&list[i]).nameAndKey(); n == name && equalKey(k, key) {
 			return i
 		}
 	}
@@ -176,11 +176,11 @@ func (f Fields) without(g *Fields) Fields {
 	for i := range g.Limits {
 		l := &g.Limits[i]
 		if p := policies.policy(l); p.Unit.countsRequests() && identify(p.nameAndKey()) != identify(l.nameAndKey()) {
-			taken[nameID(l.Name)] = true
+			taken[l.Name] = true
 		}
 	}
 	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool {
-		return !p.Unit.countsRequests() && taken[nameID(p.Name)]
+		return !p.Unit.countsRequests() && taken[p.Name]
 	})
 	return f
 }

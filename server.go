@@ -124,8 +124,8 @@ func refusalOf(f *Fields, p *Problem, violated []string) (status int, body []byt
 
 // names reports whether f has a policy or a limit with that name.
 func (f Fields) names(policy string) bool {
-	return slices.ContainsFunc(f.Policies, func(p Policy) bool { return nameID(p.Name) == nameID(policy) }) ||
-		slices.ContainsFunc(f.Limits, func(l Limit) bool { return nameID(l.Name) == nameID(policy) })
+	return slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Name == policy }) ||
+		slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Name == policy })
 }
 
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
