@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -133,7 +134,7 @@ func (a *Advice) why() string {
 	var parts []string
 	switch a.Source {
 	case SourceRetryAfter:
-		parts = append(parts, retryAfterKey)
+		parts = append(parts, text.RetryAfterKey)
 	case SourceRefused:
 		parts = append(parts, "Advisor.Refused")
 	}
@@ -294,7 +295,7 @@ func (f *Fields) exhausted() bool {
 
 // isCurrent reports whether f has limits in the current form, or in the form of the next draft.
 func (f *Fields) isCurrent() bool {
-	return len(f.Limits) > 0 && (f.Dialect == currentDialect || f.Dialect == nextDialect)
+	return len(f.Limits) > 0 && (f.Dialect == draft.Current || f.Dialect == draft.Next)
 }
 
 // readHeader reads the fields of h into a, and returns how long h asks to wait.
@@ -309,7 +310,7 @@ func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait
 	if asked {
 		return wait, true
 	}
-	if stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // parseAny has not looked for waits elsewhere
+	if stored || a.Fields.Dialect == draft.Current || a.Fields.Dialect == draft.Next { // parseAny has not looked for waits elsewhere
 		elsewhere = older.Waits(h, &clock)
 	}
 	return elsewhere, elsewhere > 0

@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -275,9 +276,9 @@ func TestSetRetryAfter(t *testing.T) {
 	require.Empty(t, h, "an invalid reset, negative")
 	Fields{Limits: []Limit{{Reset: SecondsOf(math.MaxInt64)}}}.SetRetryAfter(h)
 	require.Equal(t, "999999999999999", h.Get("Retry-After"), "an invalid reset, too large")
-	h = http.Header{retryAfterMsKey: {"1"}}
+	h = http.Header{text.RetryAfterMsKey: {"1"}}
 	Fields{Limits: []Limit{{Reset: SecondsOf(MaxInteger)}}}.SetRetryAfter(h)
-	require.Equal(t, []string{"999999999999999000"}, h[retryAfterMsKey], "longer than a time.Duration")
+	require.Equal(t, []string{"999999999999999000"}, h[text.RetryAfterMsKey], "longer than a time.Duration")
 	Fields{Limits: []Limit{{Reset: SecondsOf(1)}}}.SetRetryAfter(nil)
 }
 

@@ -107,7 +107,7 @@ func (s *handling) announce(status int) {
 	if s.outer.writes(j.forms) {
 		j.forms = nil
 	}
-	if err := joinErrors(outside, j.join()); err != nil {
+	if err := text.JoinErrors(outside, j.join()); err != nil {
 		s.by.fault(s.request, err)
 	}
 	if len(j.h["Trailer"]) > 0 {

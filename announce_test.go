@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -182,7 +183,7 @@ var answers = []struct {
 	{name: "the fields are not in the header before it is sent", body: "hello", serve: func(t *testing.T, w http.ResponseWriter) {
 		require.Empty(t, w.Header())
 		_, _ = io.WriteString(w, "hello")
-		require.NotEmpty(t, w.Header()[limitKey])
+		require.NotEmpty(t, w.Header()[draft.LimitKey])
 	}},
 	{name: "trailers that are declared", body: "hello", trailer: http.Header{"X-Sum": {"1"}}, serve: func(_ *testing.T, w http.ResponseWriter) {
 		w.Header().Set("Trailer", "X-Sum")

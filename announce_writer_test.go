@@ -16,6 +16,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -268,8 +270,8 @@ func TestAnnounceNothingCopied(t *testing.T) {
 			minute := limited(t, `"minute";q=100;w=60`, `"minute";r=60;t=30`)
 			resp := sendTo(t, start(t, 1, day.Handler(minute.Handler(next))), 1, "GET")
 			require.Equal(t, 429, resp.StatusCode)
-			require.Equal(t, []string{`"inner";r=0;t=9, "minute";r=60;t=30, "day";r=9;t=80000`}, resp.Header[limitKey])
-			require.Equal(t, []string{"9"}, resp.Header[retryAfterKey])
+			require.Equal(t, []string{`"inner";r=0;t=9, "minute";r=60;t=30, "day";r=9;t=80000`}, resp.Header[draft.LimitKey])
+			require.Equal(t, []string{"9"}, resp.Header[text.RetryAfterKey])
 		})
 	}
 }

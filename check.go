@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -26,13 +27,13 @@ func Check(resp *http.Response) []Finding {
 		return nil
 	}
 	c := checker{resp: resp, clock: text.Clock{Header: resp.Header}}
-	if parseNextLimits(c.resp.Header[limitKey]) != nil {
+	if parseNextLimits(c.resp.Header[draft.LimitKey]) != nil {
 		c.add(ruleNext, LimitField, -1)
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
 		return c.findings
 	}
-	c.fields.Policies = checkField[Policy](&c, policyField)
-	c.fields.Limits = checkField[Limit](&c, limitField)
+	c.fields.Policies = checkField[Policy](&c, draft.Policies)
+	c.fields.Limits = checkField[Limit](&c, draft.Limits)
 	c.joins()
 	c.response()
 	c.retryAfter()
@@ -54,8 +55,8 @@ func (c *checker) add(r rule, field string, item int, args ...any) {
 }
 
 // checkField parses a field, checks each of its members, and returns them.
-func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) []T {
-	lines := c.resp.Header[field.key]
+func checkField[T Policy | Limit, M identified[T]](c *checker, field *draft.Field) []T {
+	lines := c.resp.Header[field.Key]
 	list, err := parseList[T](field, lines)
 	switch {
 	case err != nil:
@@ -64,10 +65,10 @@ func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) 
 		c.findings = append(c.findings, r.at(*e, args...))
 		return nil
 	case len(lines) > 0 && len(list) == 0:
-		c.add(ruleEmpty, field.name, -1)
+		c.add(ruleEmpty, field.Name, -1)
 	}
 	if twice := repeated[T, M](list); twice > 0 {
-		c.add(ruleTwice, field.name, twice)
+		c.add(ruleTwice, field.Name, twice)
 	}
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	for p.next() {
@@ -77,17 +78,17 @@ func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) 
 }
 
 // malformed returns the rule that a malformed field breaks, and the arguments of its message.
-func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []any) {
+func malformed(field *draft.Field, e *FieldError, lines []string) (r rule, args []any) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
-	def := field.find(e.Param)
+	def := field.Find(e.Param)
 	switch {
 	case e.Err == ErrMissing:
 		return ruleMissing, []any{e.Param}
 	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
-		return ruleParam, []any{def.key, def.form}
-	case e.Err == ErrType && field == policyField && rest != "" && text.Is(rest[0], text.Digit):
+		return ruleParam, []any{def.Key, def.Form}
+	case e.Err == ErrType && field == draft.Policies && rest != "" && text.Is(rest[0], text.Digit):
 		return ruleDraft06, nil
-	case field == limitField && strings.HasPrefix(rest, "=") && text.IsToken(text.Trim(before)):
+	case field == draft.Limits && strings.HasPrefix(rest, "=") && text.IsToken(text.Trim(before)):
 		return ruleDraft07, nil
 	case e.Err == ErrType:
 		return ruleToken, nil
@@ -98,43 +99,43 @@ func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []a
 }
 
 // member checks a member on its own.
-func (c *checker) member(field *fieldDef, i int, m *member) {
+func (c *checker) member(field *draft.Field, i int, m *member) {
 	if m.twice != 0 {
-		c.add(ruleParamTwice, field.name, i)
+		c.add(ruleParamTwice, field.Name, i)
 	}
 	if m.name == "" {
-		c.add(ruleNameless, field.name, i)
+		c.add(ruleNameless, field.Name, i)
 	}
-	foreign := func(p Param) bool { return policyField.find(p.Key) != nil || limitField.find(p.Key) != nil }
+	foreign := func(p Param) bool { return draft.Policies.Find(p.Key) != nil || draft.Limits.Find(p.Key) != nil }
 	if slices.ContainsFunc(m.params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
-		c.add(rulePrefix, field.name, i)
+		c.add(rulePrefix, field.Name, i)
 	}
 	if at := slices.IndexFunc(m.params, foreign); at >= 0 { // no parameter of field itself is in params
 		key, owner := m.params[at].Key, LimitField
-		if policyField.find(key) != nil {
+		if draft.Policies.Find(key) != nil {
 			owner = PolicyField
 		}
-		c.add(ruleForeign, field.name, i, key, owner)
+		c.add(ruleForeign, field.Name, i, key, owner)
 	}
 	if personal(m.key) {
-		c.add(rulePersonal, field.name, i)
+		c.add(rulePersonal, field.Name, i)
 	}
 	if c.secret(m.key) {
-		c.add(ruleSecret, field.name, i)
+		c.add(ruleSecret, field.Name, i)
 	}
-	if m.seen&(1<<unitParam) == 0 {
+	if m.seen&(1<<draft.UnitSlot) == 0 {
 		return
 	}
 	switch Unit(m.unit) {
 	case "":
-		c.add(ruleEmptyUnit, field.name, i)
+		c.add(ruleEmptyUnit, field.Name, i)
 	case Requests, ContentBytes, ConcurrentRequests:
 	case requestAlias:
-		c.add(ruleAlias, field.name, i)
+		c.add(ruleAlias, field.Name, i)
 	case "tokens", "cost", "percent": // of language models, of GraphQL, and of servers without numbers
-		c.add(ruleUsedUnit, field.name, i)
+		c.add(ruleUsedUnit, field.Name, i)
 	default:
-		c.add(ruleUnit, field.name, i)
+		c.add(ruleUnit, field.Name, i)
 	}
 }
 
@@ -249,28 +250,28 @@ func invites(l *Limit, p, shortest *Policy) bool {
 func (c *checker) response() {
 	status, storable, trailers := c.resp.StatusCode, c.storable(), HeaderOf(c.resp.Trailer)
 	refused := status == http.StatusTooManyRequests
-	if refused && storable && len(c.resp.Header[policyKey])+len(c.resp.Header[limitKey]) > 0 {
+	if refused && storable && len(c.resp.Header[draft.PolicyKey])+len(c.resp.Header[draft.LimitKey]) > 0 {
 		c.add(ruleStored, "Cache-Control", -1)
 	}
 	limits := c.fields.Limits
-	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[retryAfterKey]) == 0 && !text.Stored(c.resp.Header) {
+	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[text.RetryAfterKey]) == 0 && !text.Stored(c.resp.Header) {
 		c.add(ruleRefused, LimitField, 0)
 	}
-	for _, field := range [...]*fieldDef{policyField, limitField} {
-		if _, sent := trailers[field.key]; sent {
-			c.add(ruleTrailer, field.name, -1)
+	for _, field := range [...]*draft.Field{draft.Policies, draft.Limits} {
+		if _, sent := trailers[field.Key]; sent {
+			c.add(ruleTrailer, field.Name, -1)
 		}
-		if len(c.resp.Header[field.key]) == 0 {
+		if len(c.resp.Header[field.Key]) == 0 {
 			continue
 		}
 		if status/100 == 3 && status != http.StatusNotModified {
-			c.add(ruleRedirection, field.name, -1)
+			c.add(ruleRedirection, field.Name, -1)
 		}
 		switch {
 		case text.Stored(c.resp.Header):
-			c.add(ruleCached, field.name, -1)
+			c.add(ruleCached, field.Name, -1)
 		case storable && !refused:
-			c.add(ruleStorable, field.name, -1)
+			c.add(ruleStorable, field.Name, -1)
 		}
 	}
 }
@@ -312,33 +313,33 @@ func (c *checker) storable() bool {
 // the wait of a limit with nothing remaining. A limit with something remaining may have a later
 // reset, as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
-	lines := c.resp.Header[retryAfterKey]
-	var asked *retryAfter // by the first line that can be read
+	lines := c.resp.Header[text.RetryAfterKey]
+	var asked *text.RetryAfter // by the first line that can be read
 	standard := len(lines) < 2
 	for _, line := range lines {
-		r, ok := parseRetryAfter(line)
-		standard = standard && r.standard
+		r, ok := text.ParseRetryAfter(line)
+		standard = standard && r.Standard
 		if ok && asked == nil {
 			asked = &r
 		}
 	}
 	if !standard {
-		c.add(ruleRetryForm, retryAfterKey, -1)
+		c.add(ruleRetryForm, text.RetryAfterKey, -1)
 	}
 	if asked == nil {
 		return
 	}
 	made := c.clock.Made()
-	wait := asked.wait(c.clock.Made) // a date without Date is as far away as can be
+	wait := asked.Wait(c.clock.Made) // a date without Date is as far away as can be
 	if least, _ := c.fields.RetryAfter().Duration(); wait < least {
-		c.add(ruleRetryEarly, retryAfterKey, -1)
+		c.add(ruleRetryEarly, text.RetryAfterKey, -1)
 	}
-	if asked.date == (text.Date{}) || !made.IsZero() {
+	if asked.Date == (text.Date{}) || !made.IsZero() {
 		c.retryLate(int64(wait / time.Second))
 	}
 	// Only a successful response with something remaining has no reason to wait.
 	if a := Advise(c.resp, made); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
-		c.add(ruleRetryIgnored, retryAfterKey, -1)
+		c.add(ruleRetryIgnored, text.RetryAfterKey, -1)
 	}
 }
 
@@ -361,9 +362,9 @@ func (c *checker) retryLate(asked int64) {
 	switch {
 	case latest == 0 || asked/tolerance < latest:
 	case milli:
-		c.add(ruleRetryMilli, retryAfterKey, -1)
+		c.add(ruleRetryMilli, text.RetryAfterKey, -1)
 	default:
-		c.add(ruleRetryLate, retryAfterKey, -1)
+		c.add(ruleRetryLate, text.RetryAfterKey, -1)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/limiters"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Level is the weight of a [Finding]. A higher level matters more.
@@ -39,8 +41,8 @@ type Finding struct {
 //
 // It counts from 1.
 func (f Finding) String() string {
-	at := FieldError{Field: f.Field, Line: f.Line, Offset: f.Offset, Item: f.Item}
-	return f.Rule + " (" + f.Level.String() + ") " + at.place() + ": " + f.Message
+	at := text.Place(f.Field, f.Line, f.Offset, f.Item)
+	return f.Rule + " (" + f.Level.String() + ") " + at + ": " + f.Message
 }
 
 // A rule is a rule that Check or a Sequence checks. CONFORMANCE.md has a row for each.
@@ -52,19 +54,19 @@ type rule struct {
 
 // formRules has the ids of the rules about the forms of the parameters, by field.
 var formRules = map[string]map[string]string{
-	PolicyField: {quotaKey: "P13", unitKey: "P14", windowKey: "P16", partitionKey: "P17"},
-	LimitField:  {remainingKey: "L5", resetKey: "L7", partitionKey: "L10"},
+	PolicyField: {draft.Quota: "P13", draft.Unit: "P14", draft.Window: "P16", draft.PartitionKey: "P17"},
+	LimitField:  {draft.Remaining: "L5", draft.Reset: "L7", draft.PartitionKey: "L10"},
 }
 
 // The rules of Check, in the order in which it checks them.
 var (
-	ruleNext = rule{"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
+	ruleNext = rule{"D8", LevelNote, "write what remains as " + draft.Remaining + " and the reset as " + draft.Reset +
 		", because this is the form of the next draft: few clients read it, and nothing else was checked"}
 	ruleMissing    = rule{"P6, L2", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"}
 	ruleParam      = rule{"", LevelMust, "write the parameter %s as %s, or strict clients ignore the whole field"}
 	ruleToken      = rule{"P2, L1", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"}
-	ruleDraft06    = rule{"P2", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey}
-	ruleDraft07    = rule{"L1", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey}
+	ruleDraft06    = rule{"P2", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + draft.Quota}
+	ruleDraft07    = rule{"L1", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + draft.Remaining}
 	ruleMany       = rule{"P1, L1", LevelMust, "write at most 1024 members with 256 parameters each, because clients need not read more"}
 	ruleMalformed  = rule{"P1, L1", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"}
 	ruleEmpty      = rule{"P1, L1", LevelMust, "the field is empty: leave it out, or add a member"}
@@ -76,21 +78,21 @@ var (
 	ruleAlias      = rule{"P15", LevelShould, `write the unit as "requests", or leave it out`}
 	ruleUsedUnit   = rule{"P15", LevelNote, "this quota unit is in use, but not registered: explain in your documentation how to count it"}
 	ruleUnit       = rule{"P15", LevelShould, "this quota unit is not registered, so clients cannot count it: use a registered one"}
-	ruleEmptyUnit  = rule{"P7", LevelShould, "leave " + unitKey + " out, because an empty quota unit is not registered"}
+	ruleEmptyUnit  = rule{"P7", LevelShould, "leave " + draft.Unit + " out, because an empty quota unit is not registered"}
 	rulePersonal   = rule{"S9", LevelShould, "hash the partition key, because it looks like an address of the client"}
 	ruleSecret     = rule{"S9", LevelShould, "hash the partition key, because it is a part of the credentials of the request"}
 	ruleOrphan     = rule{"L1", LevelNote, "no policy in RateLimit-Policy belongs to this limit: add one, so that clients know the quota, unit and window"}
-	ruleQuota      = rule{"L5", LevelNote, remainingKey + " is more than the " + quotaKey + " of the policy: correct one of them, because clients use no more than the quota"}
-	ruleReset      = rule{"L7", LevelNote, resetKey + " is more than ten times the " + windowKey + " of the policy: write it in seconds, and let it end with the window"}
-	ruleMoment     = rule{"L7", LevelNote, resetKey + " looks like a point in time, and would be decades: write it as seconds from now"}
-	ruleRatio      = rule{"S5", LevelNote, remainingKey + " is more than ten times what " + quotaKey + " and " + windowKey + " allow within " + resetKey +
-		": lower " + remainingKey + ", raise " + resetKey + ", or add a policy with a short window"}
+	ruleQuota      = rule{"L5", LevelNote, draft.Remaining + " is more than the " + draft.Quota + " of the policy: correct one of them, because clients use no more than the quota"}
+	ruleReset      = rule{"L7", LevelNote, draft.Reset + " is more than ten times the " + draft.Window + " of the policy: write it in seconds, and let it end with the window"}
+	ruleMoment     = rule{"L7", LevelNote, draft.Reset + " looks like a point in time, and would be decades: write it as seconds from now"}
+	ruleRatio      = rule{"S5", LevelNote, draft.Remaining + " is more than ten times what " + draft.Quota + " and " + draft.Window + " allow within " + draft.Reset +
+		": lower " + draft.Remaining + ", raise " + draft.Reset + ", or add a policy with a short window"}
 	ruleTrailer      = rule{"P12, L4", LevelMust, "send the field in the header section, never in the trailer section"}
 	ruleRedirection  = rule{"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"}
 	ruleCached       = rule{"K1", LevelNote, "leave the field out of responses from a cache, because clients ignore it there"}
 	ruleStorable     = rule{"K1", LevelNote, "a cache may store this response, and clients ignore the field on stored responses: send Cache-Control: no-store, or leave the field out"}
 	ruleStored       = rule{"6585-4", LevelMust, "a cache may store this response, which is forbidden for status 429: send Cache-Control: no-store"}
-	ruleRefused      = rule{"L5", LevelNote, "the request was refused although " + remainingKey + " is not 0, so clients may send the next one at once: write " + remainingKey + " as 0, or send Retry-After"}
+	ruleRefused      = rule{"L5", LevelNote, "the request was refused although " + draft.Remaining + " is not 0, so clients may send the next one at once: write " + draft.Remaining + " as 0, or send Retry-After"}
 	ruleRetryForm    = rule{"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"}
 	ruleRetryEarly   = rule{"S3", LevelShould, "let Retry-After be no earlier than the reset of each limit with nothing remaining"}
 	ruleRetryLate    = rule{"6-8", LevelNote, "let Retry-After be about the reset: clients obey the later one, and this one is more than ten times each reset and window (is it in milliseconds?)"}
@@ -101,24 +103,24 @@ var (
 
 // The rules of a Sequence that package limiters checks.
 var modelRules = [limiters.Rules]rule{
-	limiters.Spent:     {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs: %s (or is this URL free, or cached?)"},
-	limiters.Uneven:    {"L5", LevelNote, remainingKey + " falls by different numbers: let it fall by the same for each request, or clients cannot know what a request costs"},
-	limiters.Double:    {"L5", LevelShould, "let " + remainingKey + " fall by 1 per request, or give the policy another unit: it fell by %.0f for each (is it counted twice?)"},
-	limiters.Clock:     {"L7", LevelShould, "let " + resetKey + " go down with the clock: %s"},
-	limiters.Unit:      {"L7", LevelShould, "write " + resetKey + " in seconds: it seems to be in %s"},
-	limiters.Overdrawn: {"L5", LevelShould, "more requests were served after " + remainingKey + " was 0 than can have come back: refuse them, or announce what remains"},
-	limiters.Applied:   {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied: it is %.0f, but " + remainingKey + " is never more than %.0f"},
-	limiters.Window:    {"P6", LevelShould, "let " + windowKey + " be the window that is applied: it seems to be %g s, not %g s"},
-	limiters.Back:      {"P6", LevelShould, "let " + quotaKey + " and " + windowKey + " be those that are applied: " + remainingKey + " is %.0f, but must be at least %.0f by now"},
+	limiters.Spent:     {"L5", LevelShould, "let " + draft.Remaining + " fall by what each request costs: %s (or is this URL free, or cached?)"},
+	limiters.Uneven:    {"L5", LevelNote, draft.Remaining + " falls by different numbers: let it fall by the same for each request, or clients cannot know what a request costs"},
+	limiters.Double:    {"L5", LevelShould, "let " + draft.Remaining + " fall by 1 per request, or give the policy another unit: it fell by %.0f for each (is it counted twice?)"},
+	limiters.Clock:     {"L7", LevelShould, "let " + draft.Reset + " go down with the clock: %s"},
+	limiters.Unit:      {"L7", LevelShould, "write " + draft.Reset + " in seconds: it seems to be in %s"},
+	limiters.Overdrawn: {"L5", LevelShould, "more requests were served after " + draft.Remaining + " was 0 than can have come back: refuse them, or announce what remains"},
+	limiters.Applied:   {"P6", LevelShould, "let " + draft.Quota + " be the quota that is applied: it is %.0f, but " + draft.Remaining + " is never more than %.0f"},
+	limiters.Window:    {"P6", LevelShould, "let " + draft.Window + " be the window that is applied: it seems to be %g s, not %g s"},
+	limiters.Back:      {"P6", LevelShould, "let " + draft.Quota + " and " + draft.Window + " be those that are applied: " + draft.Remaining + " is %.0f, but must be at least %.0f by now"},
 }
 
 // The other rules of a Sequence.
 var (
-	ruleUnixTime = rule{"L7", LevelShould, resetKey + " is the present time since 1970: write it as seconds from now"}
-	ruleNoMore   = rule{"L7", LevelShould, "a request that was sent after " + resetKey + " had ended was refused: let " + resetKey + " end when a request is served again"}
+	ruleUnixTime = rule{"L7", LevelShould, draft.Reset + " is the present time since 1970: write it as seconds from now"}
+	ruleNoMore   = rule{"L7", LevelShould, "a request that was sent after " + draft.Reset + " had ended was refused: let " + draft.Reset + " end when a request is served again"}
 	ruleTooSoon  = rule{"S3", LevelShould, "a request that was sent after Retry-After had ended was refused: let Retry-After end when a request is served again"}
 	ruleBefore   = rule{"6-8", LevelNote, "let Retry-After be no earlier than the reset, because both should be the same point in time"}
-	ruleEarly    = rule{"L5", LevelShould, "a request was refused while something remained: let " + remainingKey + " be 0 before requests are refused"}
+	ruleEarly    = rule{"L5", LevelShould, "a request was refused while something remained: let " + draft.Remaining + " be 0 before requests are refused"}
 	ruleChanged  = rule{"P3", LevelShould, "the policy was another one in an earlier response: keep it the same, or give the new one another name"}
 	ruleNewKeys  = rule{"P18", LevelShould, "most responses have a new partition key: keep it the same for each client, or clients cannot recognize their limit"}
 	ruleBare     = rule{"6585-4", LevelShould, "the refusal has no Retry-After and no limits: send one of them, so that clients know when to come back"}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -110,7 +111,7 @@ func TestCheckOlderFields(t *testing.T) {
 	for _, tt := range readCases(t) {
 		h := trial.Wire(strings.Join(tt.Headers, "\n"))
 		keys := slices.Collect(maps.Keys(h))
-		h[policyKey], h[limitKey] = []string{`"of no vendor";q=123456789;w=60`}, []string{`"of no vendor";r=123456789`}
+		h[draft.PolicyKey], h[draft.LimitKey] = []string{`"of no vendor";q=123456789;w=60`}, []string{`"of no vendor";r=123456789`}
 		for _, f := range Check(&http.Response{Header: h}) {
 			if f.Rule == "6-5" {
 				require.Contains(t, keys, f.Field, "%s, %s", tt.Vendor, tt.Case)
@@ -243,7 +244,7 @@ func TestCheckRules(t *testing.T) {
 		note(Check(trial.ResponseOf(tc.wire)))
 	}
 	resp := trial.ResponseOf(clean)
-	resp.Trailer = http.Header{policyKey: nil, limitKey: nil}
+	resp.Trailer = http.Header{draft.PolicyKey: nil, draft.LimitKey: nil}
 	note(Check(resp))
 	note(Check(withSecret("Bearer 0123456789")))
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -131,7 +132,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !isDialectName(f.Name), !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
+	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, draft.MinWindow):
 		return ErrRange
 	}
 	return nil
@@ -256,9 +257,9 @@ func (d *Dialect) conflict() error {
 	if d == nil {
 		return errors.New("it is nil")
 	}
-	for _, key := range [...]string{limitKey, policyKey} {
+	for _, key := range [...]string{draft.LimitKey, draft.PolicyKey} {
 		role, ok := d.table().Role(key)
-		if ok && !(key == policyKey && role == older.Policies) { // a list of policies yields to the current form
+		if ok && !(key == draft.PolicyKey && role == older.Policies) { // a list of policies yields to the current form
 			return refuse(fieldName(key), ErrDuplicate)
 		}
 	}
@@ -352,7 +353,7 @@ func (w *writing) value(field *DialectField, key string, l *writtenLimit) (value
 	p := l.policy
 	switch field.Role {
 	case RoleQuota:
-		if l.quota = p.Quota; key == limitKey {
+		if l.quota = p.Quota; key == draft.LimitKey {
 			return w.dictionary(l)
 		}
 		if value, err = w.count(p.Quota); value != "" && field.behind != "" && !w.d.many {
@@ -373,7 +374,7 @@ func (w *writing) value(field *DialectField, key string, l *writtenLimit) (value
 		l.reset = l.Reset
 		return w.time(l.Reset, field.Format)
 	case RoleWindow:
-		if p.Window.ok && p.Window.n < minWindow {
+		if p.Window.ok && p.Window.n < draft.MinWindow {
 			return "", ErrRange
 		}
 		if field.Format == TimeMilli || field.Format == TimeDuration {
@@ -439,7 +440,7 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 
 // dictionary returns the field RateLimit of draft-07 Section 3. remaining is optional in it.
 func (w *writing) dictionary(l *writtenLimit) (string, error) {
-	if isCurrent(w.h[limitKey]) {
+	if isCurrent(w.h[draft.LimitKey]) {
 		return "", ErrDuplicate
 	}
 	l.remaining, l.reset = l.Remaining, l.Reset
@@ -466,7 +467,7 @@ func appendPolicies(list, key string, policies []Policy) (string, error) {
 		if !p.Window.ok || p.Quota == Unknown {
 			continue
 		}
-		if !sf.IsInteger(p.Quota, 0) || !sf.IsInteger(p.Window.n, minWindow) {
+		if !sf.IsInteger(p.Quota, 0) || !sf.IsInteger(p.Window.n, draft.MinWindow) {
 			return "", ErrRange
 		}
 		if len(b) > 0 {
@@ -475,7 +476,7 @@ func appendPolicies(list, key string, policies []Policy) (string, error) {
 		b = append(strconv.AppendInt(b, p.Quota, 10), ";"+key+"="...)
 		b = strconv.AppendInt(b, p.Window.n, 10)
 		var err error
-		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // two: the quota and the window
+		if b, _, err = p.Params.append(b, draft.Policies, 2); err != nil { // two: the quota and the window
 			return "", err
 		}
 	}

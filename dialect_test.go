@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
@@ -432,7 +433,7 @@ func has(d *Dialect, wanted ...Role) bool {
 
 // An empty RateLimit-Policy is not read, whichever field is first.
 func TestEmptyPolicyNextToDraft07(t *testing.T) {
-	h := http.Header{policyKey: {""}, limitKey: {"limit=10, remaining=5, reset=5"}}
+	h := http.Header{draft.PolicyKey: {""}, draft.LimitKey: {"limit=10, remaining=5, reset=5"}}
 	got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{Draft07}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"default : 5/10 w=- t=5"}, vendorLimits(got))

@@ -23,29 +23,49 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A code has the declarations and texts of the Go files of a folder.
+// A code has the declarations and texts of the Go files of folders.
 type code struct {
 	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
 	rows  map[string]bool // string literals of tests, and cases of the tables and vectors in testdata: the names of subtests
 }
 
-// rootCode is the code of the package.
-var rootCode = sync.OnceValue(func() code { return readCode(".") })
-
-// readCode reads the Go files of a folder, and of its folder internal.
-func readCode(dir string) code {
+// moduleCode is the code of the module. Names outside of the root have the name of their package
+// before them, such as draft.Limits, except in tests.
+var moduleCode = sync.OnceValue(func() code {
 	c := code{names: map[string]bool{}, rows: map[string]bool{}}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != "." || path == "examples" {
+			return fs.SkipDir // a nested module
+		}
+		c.read(path, path != ".")
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return c
+})
+
+// read adds the code and the tables of a folder. If qualified is true, names outside of tests have
+// the name of the package before them.
+func (c *code) read(dir string, qualified bool) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
-	inner, _ := filepath.Glob(filepath.Join(dir, "internal", "*", "*.go"))
-	for _, file := range append(files, inner...) {
+	for _, file := range files {
 		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
 		if err != nil {
 			panic(err)
 		}
-		for _, d := range f.Decls {
-			c.declare(d)
+		test, prefix := strings.HasSuffix(file, "_test.go"), ""
+		if qualified && !test {
+			prefix = f.Name.Name + "."
 		}
-		if strings.HasSuffix(file, "_test.go") {
+		for _, d := range f.Decls {
+			c.declare(prefix, d)
+		}
+		if test {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 					s, _ := strconv.Unquote(lit.Value)
@@ -55,28 +75,31 @@ func readCode(dir string) code {
 			})
 		}
 	}
-	for _, tables := range []string{"older", "check", "fields", "middleware", "client"} {
-		files, _ := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
-		for _, file := range files {
-			for _, b := range trial.BlocksOf(file) {
-				c.rows[strings.ReplaceAll(b.Name, " ", "_")] = true
-			}
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.txt"))
+	for _, file := range tables {
+		if strings.Contains(file, "testdata") {
+			c.readNames(file, `(?m)^## (.*)$`)
 		}
 	}
-	vectors, _ := filepath.Glob(filepath.Join(dir, "testdata", "vectors", "*.json"))
+	vectors, _ := filepath.Glob(filepath.Join(dir, "*.json"))
 	for _, file := range vectors {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			panic(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)^\{"name":"([^"]*)"`).FindAllSubmatch(b, -1) {
-			c.rows[strings.ReplaceAll(string(m[1]), " ", "_")] = true
-		}
+		c.readNames(file, `(?m)^\{"name":"([^"]*)"`)
 	}
-	return c
 }
 
-func (c *code) declare(d ast.Decl) {
+// readNames adds the names of the cases in a file.
+func (c *code) readNames(file, pattern string) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(b, -1) {
+		c.rows[strings.ReplaceAll(string(m[1]), " ", "_")] = true
+	}
+}
+
+// declare adds the names of a declaration.
+func (c *code) declare(prefix string, d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		name := d.Name.Name
@@ -84,20 +107,20 @@ func (c *code) declare(d ast.Decl) {
 			of, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*"), "[")
 			name = of + "." + name
 		}
-		c.names[name] = true
+		c.names[prefix+name] = true
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
 			switch s := s.(type) {
 			case *ast.ValueSpec:
 				for _, n := range s.Names {
-					c.names[n.Name] = true
+					c.names[prefix+n.Name] = true
 				}
 			case *ast.TypeSpec:
-				c.names[s.Name.Name] = true
+				c.names[prefix+s.Name.Name] = true
 				if st, ok := s.Type.(*ast.StructType); ok {
 					for _, f := range st.Fields.List {
 						for _, n := range f.Names {
-							c.names[s.Name.Name+"."+n.Name] = true
+							c.names[prefix+s.Name.Name+"."+n.Name] = true
 						}
 					}
 				}
@@ -125,7 +148,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
-	root := rootCode()
+	module := moduleCode()
 	quoted := regexp.MustCompile("`([^`]+)`( in (examples/\\w+))?")
 	checked, missing := 0, trial.Released(t)
 	for i, line := range strings.Split(string(text), "\n") {
@@ -136,7 +159,7 @@ func TestConformance(t *testing.T) {
 		test := ""
 		for _, cell := range cells[len(cells)-2:] { // code and test
 			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
-				name, in := m[1], &root
+				name, in := m[1], &module
 				if m[3] != "" {
 					if m[3] == "examples/server" && missing {
 						continue
@@ -145,8 +168,8 @@ func TestConformance(t *testing.T) {
 						t.Errorf("line %d: no folder %s", i+1, m[3])
 						continue
 					}
-					example := readCode(m[3])
-					in = &example
+					in = &code{names: map[string]bool{}, rows: map[string]bool{}}
+					in.read(m[3], false)
 				}
 				checked++
 				first, row, isRow := strings.Cut(name, "/")

@@ -2,10 +2,10 @@ package ratelimit
 
 import (
 	"errors"
-	"strconv"
-	"strings"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/sf"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
@@ -38,27 +38,12 @@ type FieldError struct {
 // It does not name extension parameters, whose keys may be secret.
 func (e *FieldError) Error() string {
 	part, form := e.part()
-	s := "ratelimit: " + e.place() + part + ": "
+	s := "ratelimit: " + text.Place(e.Field, e.Line, e.Offset, e.Item) + part + ": "
 	if e.Err != nil {
 		s += e.Err.Error()
 	}
 	if form != "" && (e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange) {
 		s += ", it must be " + form
-	}
-	return s
-}
-
-// place returns the member, the field, the line and the byte, if they are known.
-func (e *FieldError) place() string {
-	s := e.Field
-	switch {
-	case e.Field == "":
-		s = "fields of limits"
-	case e.Item >= 0:
-		s = "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
-	}
-	if e.Offset >= 0 {
-		s += ", line " + strconv.Itoa(e.Line+1) + ", byte " + strconv.Itoa(e.Offset+1)
 	}
 	return s
 }
@@ -70,47 +55,18 @@ func (e *FieldError) part() (part, form string) {
 	}
 	if e.Param == "" {
 		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
-			return ": name", nameForm
+			return ": name", draft.NameForm
 		}
 		return "", ""
 	}
-	if def := fieldOf(e.Field).find(e.Param); def != nil {
-		return ": parameter " + def.key, def.form
+	if def := draft.FieldOf(e.Field).Find(e.Param); def != nil {
+		return ": parameter " + def.Key, def.Form
 	}
 	return ": an extension parameter", ""
 }
 
 // Unwrap returns e.Err, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
-
-// A several joins errors like [errors.Join], but its text is one line, for logs.
-type several []error
-
-// joinErrors joins the errors that are not nil. It returns nil if all are.
-func joinErrors(errs ...error) error {
-	var all several
-	for _, err := range errs {
-		if more, ok := err.(several); ok {
-			all = append(all, more...)
-		} else if err != nil {
-			all = append(all, err)
-		}
-	}
-	if all == nil {
-		return nil
-	}
-	return all
-}
-
-func (s several) Error() string {
-	text := s[0].Error()
-	for _, err := range s[1:] {
-		text += "; " + strings.TrimPrefix(err.Error(), "ratelimit: ")
-	}
-	return text
-}
-
-func (s several) Unwrap() []error { return s }
 
 // joinFaults joins errors. It keeps the first of successive ones in the same line and member.
 func joinFaults(faults []*FieldError) error {
@@ -120,5 +76,5 @@ func joinFaults(faults []*FieldError) error {
 			errs = append(errs, e)
 		}
 	}
-	return joinErrors(errs...)
+	return text.JoinErrors(errs...)
 }

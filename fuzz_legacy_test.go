@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
@@ -101,13 +102,13 @@ func lawAny(t testing.TB, h http.Header) {
 	current, _ := Parse(h)
 	if current.Limits != nil {
 		requireEqual(t, current.Limits, got.Limits)
-		require.Equal(t, currentDialect, got.Dialect)
+		require.Equal(t, draft.Current, got.Dialect)
 		if current.Policies != nil {
 			requireEqual(t, current.Policies, got.Policies)
 		}
 		return
 	}
-	if got.Dialect == nextDialect {
+	if got.Dialect == draft.Next {
 		lawNext(t, h)
 		return
 	}

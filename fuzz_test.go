@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
@@ -60,10 +61,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, policies, limits string, hasPolicies, hasLimits bool) {
 		h := http.Header{}
 		if hasPolicies {
-			h[policyKey] = fuzzLines(policies)
+			h[draft.PolicyKey] = fuzzLines(policies)
 		}
 		if hasLimits {
-			h[limitKey] = fuzzLines(limits)
+			h[draft.LimitKey] = fuzzLines(limits)
 		}
 		lawParse(t, h)
 	})
@@ -204,8 +205,8 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 // numbers, and allows the Advice to be rounded up to a nanosecond and cut to a Duration.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
-	seconds := h[retryAfterKey]
-	if a.Source == SourceRetryAfter && h[retryAfterMsKey] == nil && len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
+	seconds := h[text.RetryAfterKey]
+	if a.Source == SourceRetryAfter && h[text.RetryAfterMsKey] == nil && len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
 		n, err := strconv.Atoi(seconds[0])
 		require.NoError(t, err)
 		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
@@ -361,8 +362,8 @@ func FuzzRestrict(f *testing.F) {
 		for range 4 {
 			lawRestrict(t, fuzzFields(rnd), ownFields(rnd))
 		}
-		upstream, _ := Parse(http.Header{policyKey: {upstreamPolicies}, limitKey: {upstreamLimits}})
-		own, _ := Parse(http.Header{policyKey: {ownPolicies}, limitKey: {ownLimits}})
+		upstream, _ := Parse(http.Header{draft.PolicyKey: {upstreamPolicies}, draft.LimitKey: {upstreamLimits}})
+		own, _ := Parse(http.Header{draft.PolicyKey: {ownPolicies}, draft.LimitKey: {ownLimits}})
 		lawRestrict(t, upstream, own)
 		lawRestrict(t, upstream, ownFields(rnd))
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,8 +31,8 @@ func fieldsOf(t testing.TB, policies, limits string) Fields {
 	const unknown int64 = 123456789012345
 	mark := strconv.FormatInt(unknown, 10)
 	f, err := Parse(http.Header{
-		policyKey: {strings.ReplaceAll(policies, "q=unknown", "q="+mark)},
-		limitKey:  {strings.ReplaceAll(limits, "r=unknown", "r="+mark)},
+		draft.PolicyKey: {strings.ReplaceAll(policies, "q=unknown", "q="+mark)},
+		draft.LimitKey:  {strings.ReplaceAll(limits, "r=unknown", "r="+mark)},
 	})
 	require.NoError(t, err)
 	for i := range f.Policies {

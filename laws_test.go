@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -63,11 +65,11 @@ type codec[T memberType[T]] struct {
 
 var (
 	policyCodec = codec[Policy]{
-		PolicyField, policyKey, ParsePolicies, oraclePolicies,
+		PolicyField, draft.PolicyKey, ParsePolicies, oraclePolicies,
 		AppendPolicies, FormatPolicies, policiesAlone,
 	}
 	limitCodec = codec[Limit]{
-		LimitField, limitKey, ParseLimits, oracleLimits,
+		LimitField, draft.LimitKey, ParseLimits, oracleLimits,
 		AppendLimits, FormatLimits, limitsAlone,
 	}
 )
@@ -246,11 +248,11 @@ func lawParse(t testing.TB, h http.Header) {
 	limits, limitErr := ParseLimits(h.Values(LimitField)...)
 	requireEqual(t, policies, f.Policies)
 	requireEqual(t, limits, f.Limits)
-	require.Equal(t, joinErrors(policyErr, limitErr), err)
+	require.Equal(t, text.JoinErrors(policyErr, limitErr), err)
 	require.Equal(t, f.Policies != nil || f.Limits != nil, f.Dialect == "ratelimit")
 	require.False(t, f.Guessed)
 
-	written := http.Header{policyKey: {"old"}, limitKey: {"old"}}
+	written := http.Header{draft.PolicyKey: {"old"}, draft.LimitKey: {"old"}}
 	require.NoError(t, f.Set(written))
 	again, err := Parse(written)
 	require.NoError(t, err)
@@ -540,12 +542,12 @@ var doubling = []struct {
 			fmt.Fprintf(&b, `"p%d";r=1;t=2, `, i)
 		}
 		line := strings.TrimSuffix(b.String(), ", ")
-		return http.Header{limitKey: {line}, policyKey: {strings.ReplaceAll(strings.ReplaceAll(line, ";t=", ";w="), ";r=", ";q=")}}
+		return http.Header{draft.LimitKey: {line}, draft.PolicyKey: {strings.ReplaceAll(strings.ReplaceAll(line, ";t=", ";w="), ";r=", ";q=")}}
 	}},
 	{"lines", func(n int) http.Header {
 		h := http.Header{}
 		for i := range n {
-			h.Add(limitKey, fmt.Sprintf(`"p%d";r=1;t=2`, i))
+			h.Add(draft.LimitKey, fmt.Sprintf(`"p%d";r=1;t=2`, i))
 			h.Add("X-RateLimit-Remaining", "5")
 			h.Add("Retry-After", "1")
 			h.Add("X-RateLimit-Limit", "100, 100;w=60")
@@ -554,7 +556,7 @@ var doubling = []struct {
 	}},
 	{"a long name and a long value", func(n int) http.Header {
 		name := strings.Repeat("Ratelimit-", n)
-		return http.Header{name + "Remaining": {"5"}, "X-Ratelimit-Limit": {strings.Repeat("1;w=", 8*n)}, limitKey: {strings.Repeat("(", 16*n)}}
+		return http.Header{name + "Remaining": {"5"}, "X-Ratelimit-Limit": {strings.Repeat("1;w=", 8*n)}, draft.LimitKey: {strings.Repeat("(", 16*n)}}
 	}},
 }
 

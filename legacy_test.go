@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
@@ -174,7 +175,7 @@ func TestRead(t *testing.T) {
 			require.Equal(t, strings.TrimSpace(want), got.String())
 			lawFields(t, got)
 			lawSpelling(t, trial.Wire(text), o, got)
-			if got.Dialect == lenientDialect {
+			if got.Dialect == draft.Lenient {
 				strict, err := Parse(trial.Wire(text))
 				require.Error(t, err)
 				require.Empty(t, strict)
@@ -207,7 +208,7 @@ func TestManyParameters(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.Policies[0].Window.ok, "it is not read")
 
-	lenient := func(n int) http.Header { return http.Header{limitKey: {"a;r=1" + extensionText(n-1)}} }
+	lenient := func(n int) http.Header { return http.Header{draft.LimitKey: {"a;r=1" + extensionText(n-1)}} }
 	got, err = ParseAny(lenient(maxParams), LegacyOptions{})
 	require.NoError(t, err)
 	require.Len(t, got.Limits[0].Params, maxParams-1)
@@ -241,7 +242,7 @@ func TestManyNames(t *testing.T) {
 				require.Equal(t, ok, err == nil, n)
 				lawFaults(t, h, err)
 				if !ok {
-					require.Equal(t, several{&FieldError{Offset: -1, Item: -1, Err: ErrTooMany}}, err, "the header as a whole")
+					require.Equal(t, text.Several{&FieldError{Offset: -1, Item: -1, Err: ErrTooMany}}, err, "the header as a whole")
 					require.EqualError(t, err, "ratelimit: fields of limits: too many")
 					require.Empty(t, got)
 					before := h.Clone()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -15,7 +16,7 @@ import (
 // lowerOlder lowers each older form of h, so that it announces the tightest limit of all and
 // never more than before. It returns an error for each form that cannot hold its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
-	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
+	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == draft.PolicyKey || f.Key == draft.LimitKey })
 	if len(found) == 0 || len(own.Limits) == 0 {
 		return nil
 	}
@@ -36,7 +37,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 		}
 		found = found[n:]
 	}
-	return joinErrors(errs...)
+	return text.JoinErrors(errs...)
 }
 
 // most takes the place of an unlimited number. A line of it that is not lowered is not written.

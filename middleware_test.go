@@ -24,7 +24,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -329,7 +331,7 @@ func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	lawBetween(t, passage{
 		status: http.StatusOK, final: w.Code, before: outside, after: w.Header(), options: LegacyOptions{Now: time.Now()},
-		parties: stack.said, writes: true, reported: stack.faulty, endless: w.Code == 429 && w.Header()[retryAfterKey] == nil,
+		parties: stack.said, writes: true, reported: stack.faulty, endless: w.Code == 429 && w.Header()[text.RetryAfterKey] == nil,
 	})
 	lawOnce(t, outside, w.Header(), stack)
 	return len(stack.said)
@@ -340,7 +342,7 @@ func lawOnce(t testing.TB, outside, h http.Header, stack *randomStack) {
 	for key, lines := range h {
 		require.LessOrEqual(t, len(lines), max(len(outside[key]), 1), key)
 	}
-	if got, err := Parse(h); err == nil && !stack.faulty && outside[policyKey] == nil && outside[limitKey] == nil {
+	if got, err := Parse(h); err == nil && !stack.faulty && outside[draft.PolicyKey] == nil && outside[draft.LimitKey] == nil {
 		require.Zero(t, max(repeated(got.Policies), repeated(got.Limits)), "nothing is there twice: %v", got)
 	}
 }
@@ -416,7 +418,7 @@ var tenant = [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}
 func limitFields(h http.Header) http.Header {
 	h = maps.Clone(h)
 	maps.DeleteFunc(h, func(key string, _ []string) bool {
-		return !older.Knows(key) && key != retryAfterKey && key != exposeField
+		return !older.Knows(key) && key != text.RetryAfterKey && key != exposeField
 	})
 	return h
 }
@@ -511,7 +513,7 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	for key, lines := range w.Header() {
 		require.LessOrEqual(t, len(lines), max(len(upstream.Header[key]), 1), key)
 	}
-	return len(stack.said) > 0 && w.Header()[limitKey] != nil
+	return len(stack.said) > 0 && w.Header()[draft.LimitKey] != nil
 }
 
 // TestMiddlewareProxyRandom is law 7 for random upstreams behind random Middlewares.
@@ -539,8 +541,8 @@ func TestRefuseBehind(t *testing.T) {
 	}))
 	w := served(handler, nil)
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
-	require.Equal(t, []string{`"upload";r=0;t=40, "all";r=9;t=60`}, w.Header()[limitKey])
-	require.Equal(t, []string{"40"}, w.Header()[retryAfterKey])
+	require.Equal(t, []string{`"upload";r=0;t=40, "all";r=9;t=60`}, w.Header()[draft.LimitKey])
+	require.Equal(t, []string{"40"}, w.Header()[text.RetryAfterKey])
 }
 
 // If two dialects write the same field, the first counts, with and without other limits.
@@ -577,12 +579,12 @@ func TestMiddlewareSpellings(t *testing.T) {
 	}{
 		"as in the draft":  {header: http.Header{"RateLimit-Policy": {`"a";q=50`}, "RateLimit": {`"a";r=0;t=40`}}, want: `"a";r=0;t=40`},
 		"in small letters": {header: http.Header{"ratelimit": {`"a";r=9;t=40`, `"b";r=5`}}, want: `"a";r=3;t=40, "b";r=5`},
-		"in two spellings": {header: http.Header{limitKey: {`"b";r=5`}, "RateLimit": {`"a";r=2;t=4`}}, want: `"b";r=5, "a";r=2;t=9`},
+		"in two spellings": {header: http.Header{draft.LimitKey: {`"b";r=5`}, "RateLimit": {`"a";r=2;t=4`}}, want: `"b";r=5, "a";r=2;t=9`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { maps.Copy(w.Header(), tc.header) })
 			h := served(limited(t, `"a";q=50`, `"a";r=3;t=9`).Handler(next), nil).Header()
-			require.Equal(t, http.Header{policyKey: {`"a";q=50`}, limitKey: {tc.want}}, h)
+			require.Equal(t, http.Header{draft.PolicyKey: {`"a";q=50`}, draft.LimitKey: {tc.want}}, h)
 		})
 	}
 }
@@ -644,7 +646,7 @@ func TestMiddlewareUnlimited(t *testing.T) {
 	h := served(limit("outer", 10, 9, limit("inner", 5, 2, upstream)), nil).Header()
 	require.Equal(t, []string{"5"}, h["X-Ratelimit-Limit"])
 	require.Equal(t, []string{"2"}, h["X-Ratelimit-Remaining"])
-	require.Equal(t, []string{`"inner";r=2;t=30, "outer";r=9;t=30`}, h[limitKey])
+	require.Equal(t, []string{`"inner";r=2;t=30, "outer";r=9;t=30`}, h[draft.LimitKey])
 }
 
 // Points in time count from the Date of upstream. The gateway's clock may differ.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -320,7 +321,7 @@ func nextText(t testing.TB, limits []Limit) string {
 // after they are written in that form again.
 func lawNext(t testing.TB, h http.Header) {
 	got, _ := ParseAny(h, LegacyOptions{Now: late})
-	if got.Dialect != nextDialect {
+	if got.Dialect != draft.Next {
 		return
 	}
 	strict, err := Parse(h)
@@ -344,17 +345,17 @@ func lawNext(t testing.TB, h http.Header) {
 	}
 	for _, l := range got.Limits {
 		spelled(l.Name)
-		if slices.ContainsFunc(l.Params, func(p Param) bool { return nextLimitField.find(p.Key) != nil }) {
+		if slices.ContainsFunc(l.Params, func(p Param) bool { return draft.NextLimits.Find(p.Key) != nil }) {
 			return // the new spelling would contain the parameter twice
 		}
 	}
 	for _, p := range got.Policies {
 		spelled(p.Name)
 	}
-	written[limitKey] = []string{nextText(t, got.Limits)}
+	written[draft.LimitKey] = []string{nextText(t, got.Limits)}
 	again, err = ParseAny(written, LegacyOptions{Now: late})
 	require.NoError(t, err)
-	require.Equal(t, nextDialect, again.Dialect)
+	require.Equal(t, draft.Next, again.Dialect)
 	requireEqual(t, got.Policies, again.Policies)
 	requireEqual(t, got.Limits, again.Limits)
 }
@@ -367,7 +368,7 @@ func FuzzNext(f *testing.F) {
 	}
 	f.Add(`"Day";q=100;w=60, "hour";q=10`, `"day";r=50;t=30;c=5, "HOUR";r=1;pk=:YQ==:`)
 	f.Fuzz(func(t *testing.T, policies, limits string) {
-		h := http.Header{policyKey: fuzzLines(policies), limitKey: fuzzLines(limits)}
+		h := http.Header{draft.PolicyKey: fuzzLines(policies), draft.LimitKey: fuzzLines(limits)}
 		want, err := Parse(h)
 		if err != nil || want.Limits == nil {
 			return
@@ -378,10 +379,10 @@ func FuzzNext(f *testing.F) {
 			}
 		}
 		want.unify()
-		h[limitKey] = []string{nextText(t, want.Limits)}
+		h[draft.LimitKey] = []string{nextText(t, want.Limits)}
 		got, err := ParseAny(h, LegacyOptions{Now: late})
 		require.NoError(t, err)
-		require.Equal(t, nextDialect, got.Dialect)
+		require.Equal(t, draft.Next, got.Dialect)
 		requireEqual(t, want.Policies, got.Policies)
 		requireEqual(t, want.Limits, got.Limits)
 		lawNext(t, h)
@@ -431,7 +432,7 @@ func TestNextBounds(t *testing.T) {
 		{"a bad policy of secrets", "secret;q=1;w=0;pk=:c2VjcmV0:", "d;a=1", [3]int{0, 1, 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := http.Header{policyKey: {tc.policies}, limitKey: {tc.limits}}
+			h := http.Header{draft.PolicyKey: {tc.policies}, draft.LimitKey: {tc.limits}}
 			got, err := ParseAny(h, LegacyOptions{Now: late})
 			require.Equal(t, tc.want, [3]int{len(got.Policies), len(got.Limits), len(faultPlaces(t, err))})
 			require.NotContains(t, fmt.Sprint(err), "secret")
@@ -440,7 +441,7 @@ func TestNextBounds(t *testing.T) {
 	}
 	for _, shape := range hostileShapes {
 		text := strings.ReplaceAll(shape.value(1<<16), "r=", "a=")
-		for _, h := range []http.Header{{limitKey: {text}}, {policyKey: {strings.ReplaceAll(text, "a=", "q=")}, limitKey: {"d;a=1"}}} {
+		for _, h := range []http.Header{{draft.LimitKey: {text}}, {draft.PolicyKey: {strings.ReplaceAll(text, "a=", "q=")}, draft.LimitKey: {"d;a=1"}}} {
 			lawAny(t, h)
 		}
 	}

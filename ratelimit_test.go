@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -74,7 +75,9 @@ func TestParse(t *testing.T) {
 
 func TestFieldsSet(t *testing.T) {
 	policy, limit := Policy{Name: "a", Quota: 2}, Limit{Name: "a", Remaining: 1}
-	old := func() http.Header { return http.Header{policyKey: {"x", "y"}, limitKey: {"x", "y"}, "Date": {"now"}} }
+	old := func() http.Header {
+		return http.Header{draft.PolicyKey: {"x", "y"}, draft.LimitKey: {"x", "y"}, "Date": {"now"}}
+	}
 	for _, tc := range []struct {
 		name   string
 		fields Fields
@@ -82,9 +85,9 @@ func TestFieldsSet(t *testing.T) {
 		err    error
 	}{
 		{"both", Fields{Policies: []Policy{policy}, Limits: []Limit{limit}},
-			http.Header{policyKey: {`"a";q=2`}, limitKey: {`"a";r=1`}, "Date": {"now"}}, nil},
-		{"policies", Fields{Policies: []Policy{policy}}, http.Header{policyKey: {`"a";q=2`}, "Date": {"now"}}, nil},
-		{"limits", Fields{Limits: []Limit{limit, limit}}, http.Header{limitKey: {`"a";r=1, "a";r=1`}, "Date": {"now"}}, nil},
+			http.Header{draft.PolicyKey: {`"a";q=2`}, draft.LimitKey: {`"a";r=1`}, "Date": {"now"}}, nil},
+		{"policies", Fields{Policies: []Policy{policy}}, http.Header{draft.PolicyKey: {`"a";q=2`}, "Date": {"now"}}, nil},
+		{"limits", Fields{Limits: []Limit{limit, limit}}, http.Header{draft.LimitKey: {`"a";r=1, "a";r=1`}, "Date": {"now"}}, nil},
 		{"neither", Fields{}, http.Header{"Date": {"now"}}, nil},
 		{"a bad policy", Fields{Policies: []Policy{policy, {Quota: -1}}, Limits: []Limit{limit}}, old(), ErrRange},
 		{"a bad limit", Fields{Policies: []Policy{policy}, Limits: []Limit{{Remaining: Unknown}}}, old(), ErrRange},

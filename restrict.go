@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"cmp"
 	"slices"
+
+	"github.com/httpfields/ratelimit/internal/draft"
 )
 
 // Restrict joins the limits of upstream with those of an intermediary (draft-11 Section 7.2). The
@@ -115,9 +117,9 @@ func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 func difference(p, q *Policy) string {
 	switch {
 	case p.Unit.canonical() != q.Unit.canonical():
-		return unitKey
+		return draft.Unit
 	case p.Window != q.Window && p.Window.ok && q.Window.ok:
-		return windowKey
+		return draft.Window
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -68,8 +69,8 @@ func (j *joining) join() error {
 	default:
 		j.joinFound(found)
 	}
-	delays := slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool { // fewer clients read X-Retry-After
-		_, ok := parseRetryAfter(line)
+	delays := slices.ContainsFunc(j.h[text.RetryAfterKey], func(line string) bool { // fewer clients read X-Retry-After
+		_, ok := text.ParseRetryAfter(line)
 		return ok
 	})
 	if j.refuses || wait.ok && !delays { // clients obey a new field before all limits
@@ -77,7 +78,7 @@ func (j *joining) join() error {
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
 	exposeAbroad(j.h, j.options.tables(nil))
-	return joinErrors(j.errs...)
+	return text.JoinErrors(j.errs...)
 }
 
 // find returns the fields of limits. It moves the lines of a current field from other spellings of
@@ -86,7 +87,7 @@ func (j *joining) find() (found []older.Field, ok bool) {
 	found, ok = older.Find(nil, j.h, j.options.tables(nil))
 	moved := false
 	for _, f := range found {
-		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && (key == policyKey || key == limitKey) {
+		if key := http.CanonicalHeaderKey(f.Key); key != f.Key && (key == draft.PolicyKey || key == draft.LimitKey) {
 			j.h[key], moved = slices.Concat(j.h[key], f.Lines), true
 			delete(j.h, f.Key)
 		}

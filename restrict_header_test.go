@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
@@ -35,7 +36,7 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	}
 	read(allFields, h)
 	alone := h.Clone()
-	maps.DeleteFunc(alone, func(key string, _ []string) bool { return strings.Contains(key, retryAfterKey) })
+	maps.DeleteFunc(alone, func(key string, _ []string) bool { return strings.Contains(key, text.RetryAfterKey) })
 	read(withoutRetryAfter, alone)
 	olds := withoutCurrent(alone)
 	forms := map[string]http.Header{}
@@ -48,9 +49,9 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	}
 	for form, fields := range forms {
 		read(form, fields)
-		if lines := h[retryAfterKey]; lines != nil {
+		if lines := h[text.RetryAfterKey]; lines != nil {
 			fields = fields.Clone()
-			fields[retryAfterKey] = lines
+			fields[text.RetryAfterKey] = lines
 			read(form+andRetryAfter, fields)
 		}
 	}
@@ -81,7 +82,7 @@ func lawBetween(t testing.TB, p passage) {
 	t.Helper()
 	was := map[string]Advice{}
 	longest, _ := ParseRetryAfter(p.before, p.options.Now) // a success may have a wait that counts only next to other fields
-	seconds, _ := ParseRetryAfter(http.Header{"Date": p.before["Date"], "Age": p.before["Age"], retryAfterKey: p.before[retryAfterKey]}, p.options.Now)
+	seconds, _ := ParseRetryAfter(http.Header{"Date": p.before["Date"], "Age": p.before["Age"], text.RetryAfterKey: p.before[text.RetryAfterKey]}, p.options.Now)
 	longest = max(longest, seconds) // for clients that do not know Retry-After-Ms
 	endless := p.endless
 	for _, r := range readings(p.status, p.before, p.options) {
@@ -164,22 +165,22 @@ func lawRestrictStatus(t testing.TB, status int, h http.Header, own Fields, o Le
 		parties = nil
 	}
 	lawBetween(t, passage{status: status, final: status, before: before, after: got, options: o, parties: parties, reported: err != nil})
-	for _, key := range []string{policyKey, limitKey} {
+	for _, key := range []string{draft.PolicyKey, draft.LimitKey} {
 		if _, err := Parse(http.Header{key: got[key]}); err != nil {
 			require.Equal(t, before[key], got[key], "nothing takes the place of an older form")
 		}
 	}
 	found, _ := older.Find(nil, before, o.tables(nil))
 	for key := range got {
-		if key != policyKey && key != limitKey && key != retryAfterKey && key != exposeField &&
+		if key != draft.PolicyKey && key != draft.LimitKey && key != text.RetryAfterKey && key != exposeField &&
 			!slices.ContainsFunc(found, func(f older.Field) bool { return f.Key == key }) {
 			require.Equal(t, before[key], got[key], key)
 		}
 	}
 	for key := range before {
-		require.True(t, got[key] != nil || key == policyKey || key == limitKey, "%s is gone", key)
+		require.True(t, got[key] != nil || key == draft.PolicyKey || key == draft.LimitKey, "%s is gone", key)
 	}
-	if err == nil && before["Date"] != nil && !text.Stored(h) && got[limitKey] != nil {
+	if err == nil && before["Date"] != nil && !text.Stored(h) && got[draft.LimitKey] != nil {
 		again := got.Clone()
 		o.Now = o.Now.Add(10 * time.Second)
 		require.NoError(t, RestrictHeader(again, status, own, o), "%v", got)
@@ -214,8 +215,8 @@ func TestRestrictHeader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h := trial.Wire(passing + tc.header)
 			want := h.Clone()
-			delete(want, policyKey)
-			delete(want, limitKey)
+			delete(want, draft.PolicyKey)
+			delete(want, draft.LimitKey)
 			for key, lines := range trial.Wire(tc.want) {
 				want[key] = lines
 			}
@@ -225,7 +226,7 @@ func TestRestrictHeader(t *testing.T) {
 			require.Equal(t, tc.reports, faultsOf(t, err))
 			require.Equal(t, want, got)
 			for _, finding := range Check(&http.Response{StatusCode: 200, Header: got}) {
-				upstreams := finding.Rule == "P15" || slices.Equal(h[limitKey], got[limitKey]) || slices.Equal(h[finding.Field], got[finding.Field])
+				upstreams := finding.Rule == "P15" || slices.Equal(h[draft.LimitKey], got[draft.LimitKey]) || slices.Equal(h[finding.Field], got[finding.Field])
 				require.True(t, finding.Level == LevelNote || upstreams || tc.reports != "" || text.Stored(got), "%v", finding)
 			}
 		})
@@ -328,10 +329,10 @@ func TestRestrictHeaderAllocs(t *testing.T) {
 	own := Fields{Limits: []Limit{{Name: "own", Remaining: 1, Reset: SecondsOf(5)}}}
 	var h http.Header
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
-		h = http.Header{limitKey: {`"a";r=5;t=3`}}
+		h = http.Header{draft.LimitKey: {`"a";r=5;t=3`}}
 		_ = RestrictHeader(h, 0, own, LegacyOptions{Now: late})
 	}), 19.0)
-	require.Equal(t, []string{`"a";r=5;t=3, "own";r=1;t=5`}, h[limitKey])
+	require.Equal(t, []string{`"a";r=5;t=3, "own";r=1;t=5`}, h[draft.LimitKey])
 }
 
 // Ten gateways, a second apart, do not move a point in time, or change the fields of the
@@ -457,7 +458,7 @@ func TestRestrictHeaderSpellings(t *testing.T) {
 	for range 2000 {
 		usual, own, other := upstreamHeader(rnd, o.Now), fuzzFields(rnd), http.Header{}
 		for key, lines := range usual {
-			if key != "Date" && key != "Age" && !strings.HasPrefix(key, retryAfterKey) {
+			if key != "Date" && key != "Age" && !strings.HasPrefix(key, text.RetryAfterKey) {
 				key = pickOf(rnd, key, strings.ToLower(key), strings.ReplaceAll(key, "Ratelimit", "RateLimit"))
 			}
 			other[key] = slices.Clone(lines)
@@ -495,7 +496,7 @@ func upstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
 	}
 	often("Date", 5, func() string { return in(pickOf(rnd, 0, -6, 60, -60)).UTC().Format(http.TimeFormat) })
 	if rnd.IntN(5) == 0 {
-		h.Set(pickOf(rnd, retryAfterKey, "Age"), pickOf(rnd, "0", "5", "60"))
+		h.Set(pickOf(rnd, text.RetryAfterKey, "Age"), pickOf(rnd, "0", "5", "60"))
 	}
 	for range 1 + rnd.IntN(3) {
 		switch rnd.IntN(7) {
@@ -605,7 +606,7 @@ func FuzzRestrictHeader(f *testing.F) {
 		f.Add(uint64(i), tc.header, own.Get("RateLimit-Policy"), own.Get("RateLimit"))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, header, ownPolicies, ownLimits string) {
-		own, _ := Parse(http.Header{policyKey: {ownPolicies}, limitKey: {ownLimits}})
+		own, _ := Parse(http.Header{draft.PolicyKey: {ownPolicies}, draft.LimitKey: {ownLimits}})
 		o := LegacyOptions{Now: passed}
 		for _, text := range []string{passing + header, header} {
 			h, _ := trial.ReadLines(text)
@@ -628,7 +629,7 @@ func TestRestrictHeaderRetryAfter(t *testing.T) {
 		h := trial.Wire("Retry-After: 5\nRateLimit: \"a\";r=0;t=10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60")
 		got, err := lawRestrictHeader(t, h, fieldsOf(t, ``, own), LegacyOptions{Now: passed})
 		require.NoError(t, err)
-		require.Equal(t, []string{want}, got[retryAfterKey], own)
+		require.Equal(t, []string{want}, got[text.RetryAfterKey], own)
 		require.Equal(t, []string{"60"}, got["X-Ratelimit-Reset"], own)
 	}
 }

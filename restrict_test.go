@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -256,8 +257,8 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 			h := trial.Wire(text)
 			require.NoError(t, RestrictHeader(h, 200, own, LegacyOptions{Name: "default", Now: now}))
 			require.Equal(t, tt.wait, Advise(&http.Response{Header: h}, now).Wait)
-			delete(h, policyKey)
-			delete(h, limitKey)
+			delete(h, draft.PolicyKey)
+			delete(h, draft.LimitKey)
 			older := Advise(&http.Response{Header: h}, now)
 			require.True(t, older.Fields.exhausted(), "the older fields are not raised: %v", h)
 			require.Equal(t, tt.wait, older.Wait)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/limiters"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -226,7 +227,7 @@ func (x *exchange) check() {
 func isOldDraft(dialect string) bool { return dialect == "draft-06" || dialect == "draft-07" }
 
 // isCurrent reports whether the limits are from RateLimit-Policy and RateLimit.
-func (x *exchange) isCurrent() bool { return x.advice.Fields.Dialect == currentDialect }
+func (x *exchange) isCurrent() bool { return x.advice.Fields.Dialect == draft.Current }
 
 // numbers checks that older fields contain no negative numbers and no fractions. ParseAny
 // accepts both. In current fields both are malformed, and Check reports them.

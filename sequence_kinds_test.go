@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -149,7 +151,7 @@ func responseOfReply(w *world, a *onItsWay, withRetry bool) *http.Response {
 		resp.Header.Set("Age", "3")
 	}
 	if r.refused && r.retry > 0 && (withRetry || r.silent || r.always) {
-		resp.Header.Set(retryAfterKey, fmt.Sprint(int64(math.Ceil(r.retry.Seconds()))))
+		resp.Header.Set(text.RetryAfterKey, fmt.Sprint(int64(math.Ceil(r.retry.Seconds()))))
 	}
 	if r.silent {
 		return resp
@@ -513,7 +515,7 @@ func dishonestKinds() []kindOfServer {
 						for k, v := range h {
 							if strings.Contains(k, "Remaining") {
 								v[0] = "-1"
-							} else if k == limitKey {
+							} else if k == draft.LimitKey {
 								v[0] = strings.ReplaceAll(strings.ReplaceAll(v[0], "r=0", "r=-1"), "remaining=0", "remaining=-1")
 							}
 						}

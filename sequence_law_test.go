@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/stretchr/testify/require"
 )
 
@@ -226,7 +227,7 @@ func (h *host) serve(takes time.Duration) *http.Response {
 		if h.retry {
 			f.SetRetryAfter(resp.Header)
 		}
-		if h.silent && resp.Header.Get(retryAfterKey) != "" {
+		if h.silent && resp.Header.Get(text.RetryAfterKey) != "" {
 			return resp
 		}
 	}

@@ -28,7 +28,7 @@ func (x *exchange) refusal() {
 		return
 	}
 	if f.Limits == nil && f.Policies == nil && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {
-		x.report(ruleBare.in(retryAfterKey, -1))
+		x.report(ruleBare.in(text.RetryAfterKey, -1))
 	}
 	x.early()
 	x.promised()
@@ -115,7 +115,7 @@ func (x *exchange) promised() {
 	}
 	rule, field := ruleNoMore, LimitField
 	if owed.source == SourceRetryAfter {
-		rule, field = ruleTooSoon, retryAfterKey
+		rule, field = ruleTooSoon, text.RetryAfterKey
 	}
 	// A refusal before the end renews the promise, because the limiter may count refused
 	// requests. Rounding may have moved the end.
@@ -134,6 +134,6 @@ func (x *exchange) promised() {
 func (x *exchange) retryEarly() {
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	if !x.isCurrent() && x.advice.Asked < least-time.Second { // the sum could overflow
-		x.doubt(false, ruleBefore.in(retryAfterKey, -1))
+		x.doubt(false, ruleBefore.in(text.RetryAfterKey, -1))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -171,17 +172,17 @@ func TestFieldsAdd(t *testing.T) {
 		{"a limit that is refused", []string{"x"}, []Limit{good, bad}, []string{"x"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := http.Header{limitKey: tc.before}
+			h := http.Header{draft.LimitKey: tc.before}
 			require.Equal(t, tc.wantFail, Fields{Limits: tc.limits}.Add(h) != nil)
-			require.Equal(t, tc.want, h[limitKey])
+			require.Equal(t, tc.want, h[draft.LimitKey])
 		})
 	}
 }
 
 // A slice that was taken from the header is not modified.
 func TestSetKeepsOldLines(t *testing.T) {
-	h := http.Header{limitKey: {"old"}}
-	old := h[limitKey]
+	h := http.Header{draft.LimitKey: {"old"}}
+	old := h[draft.LimitKey]
 	require.NoError(t, Fields{Limits: []Limit{{Name: "a"}}}.Set(h))
 	require.Equal(t, []string{"old"}, old)
 }

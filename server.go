@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -26,7 +27,7 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
 		l.Remaining = 0
-	case p.Quota < 0 || p.Window.n < minWindow || !l.Reset.ok || l.Reset.n < 0 || math.IsInf(burst, 1):
+	case p.Quota < 0 || p.Window.n < draft.MinWindow || !l.Reset.ok || l.Reset.n < 0 || math.IsInf(burst, 1):
 	default:
 		l.Remaining = min(l.Remaining, burstShare(burst, p.Quota, l.Reset.n, p.Window.n))
 	}
@@ -157,7 +158,7 @@ func expose(h http.Header, dialects []*older.Table) {
 		add(f.Key)
 	}
 	for key, lines := range h {
-		if len(lines) > 0 && (older.Knows(key) || strings.EqualFold(key, retryAfterKey)) {
+		if len(lines) > 0 && (older.Knows(key) || strings.EqualFold(key, text.RetryAfterKey)) {
 			add(key)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -201,7 +202,7 @@ func TestRefuseErrors(t *testing.T) {
 			w.Header().Set(LimitField, "old")
 			err := Refuse(w, httptest.NewRequest("GET", "/", nil), tc.fields, tc.problem)
 			require.ErrorIs(t, err, tc.want)
-			require.Equal(t, http.Header{limitKey: {"old"}}, w.Header(), "nothing has been written")
+			require.Equal(t, http.Header{draft.LimitKey: {"old"}}, w.Header(), "nothing has been written")
 			require.Empty(t, w.Body.String())
 			w.WriteHeader(http.StatusTeapot) // has no effect after the first status
 			require.Equal(t, http.StatusTeapot, w.Code)

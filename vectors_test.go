@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
@@ -575,7 +576,7 @@ func restrictVectors(t *testing.T) {
 		}
 		e := vectorErrorOf(t, err)
 		e.Rule, e.Field = "I1", requireFieldError(t, err).Field // it would permit more
-		if e.Param == unitKey {
+		if e.Param == draft.Unit {
 			e.Rule = "I2"
 		}
 		return madeVector{Error: e}
