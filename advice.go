@@ -270,7 +270,7 @@ func (a *Advice) follow(status int) {
 // heed makes a limit the reason to wait if its reset, or else its window, is longer than the
 // waits of the limits before. Retry-After and Advisor.Refused take precedence over all limits.
 func (a *Advice) heed(i int, window Seconds) {
-	wait, known := a.Fields.reset(i)
+	wait, known := a.Fields.UntilReset(i)
 	source := SourceLimit
 	if !known {
 		wait, known = window.Duration()

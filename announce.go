@@ -14,34 +14,34 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A handling is one request in a Handler. It is the context of the handlers behind it, which
+// A serving is one request in a Handler. It is the context of the handlers behind it, which
 // read its Decision, perhaps from other goroutines. Only their ResponseWriter changes it.
-type handling struct {
+type serving struct {
 	context.Context
 	by       *handler
 	writer   http.ResponseWriter // of the server, or of the handler in front
 	request  *http.Request
-	outer    *handling // of the next Handler in front; nil if there is none
+	outer    *serving // of the next Handler in front; nil if there is none
 	decision Decision
 	decided  bool        // Take succeeded
-	outside  http.Header // the fields of another limiter in front; nil if there are none
+	front    http.Header // the fields of another limiter in front; nil if there are none
 
 	mu        sync.Mutex // http.TimeoutHandler may leave a Handler running behind it
 	announced bool       // the fields are in the header
 	inner     []*Dialect // which the Handlers behind it write
 }
 
-type handlingKey struct{}
+type servingKey struct{}
 
-// Value returns the handling itself for its key, so that it needs no second context.
-func (s *handling) Value(key any) any {
-	if key == (handlingKey{}) {
+// Value returns the serving itself for its key, so that it needs no second context.
+func (s *serving) Value(key any) any {
+	if key == (servingKey{}) {
 		return s
 	}
 	return s.Context.Value(key)
 }
 
-func (s *handling) announces() bool {
+func (s *serving) announces() bool {
 	return s.decided && len(s.decision.Fields.Policies)+len(s.decision.Fields.Limits) > 0
 }
 
@@ -49,7 +49,7 @@ func (s *handling) announces() bool {
 // Done. Without a Middleware, or if its Take failed, ok is false. Do not change its slices and
 // its Problem: they are shared.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
-	s, ok := ctx.Value(handlingKey{}).(*handling)
+	s, ok := ctx.Value(servingKey{}).(*serving)
 	if !ok || !s.decided {
 		return nil, false
 	}
@@ -58,60 +58,65 @@ func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	return &copied, true
 }
 
-// lookOutside keeps the fields that another limiter has written in front of the Handler: a
-// handler behind may replace them.
-func (s *handling) lookOutside() {
+// lookInFront keeps the fields that another limiter has written in front of the Handler: a handler
+// behind may replace them.
+func (s *serving) lookInFront() {
 	for key, lines := range s.writer.Header() {
 		if older.Knows(key) {
-			if s.outside == nil {
-				s.outside = make(http.Header)
+			if s.front == nil {
+				s.front = make(http.Header)
 			}
-			s.outside[key] = lines
+			s.front[key] = lines
 		}
 	}
 }
 
-// joinOutside joins the limits of that other limiter with the header of j. A reverse proxy may have
-// deleted these fields, after an informational response, or added those of upstream to them.
-func (s *handling) joinOutside(j joining) error {
-	for key, lines := range s.outside {
-		switch now := j.h[key]; {
+// joinFront joins the limits of that other limiter with the header of a response. A reverse proxy
+// may have deleted these fields, after an informational response, or added those of upstream to
+// them.
+func (s *serving) joinFront(h http.Header, status int, refused bool) error {
+	for key, lines := range s.front {
+		switch now := h[key]; {
 		case len(now) == 0:
-			j.h[key] = lines
+			h[key] = lines
 		case len(now) > len(lines) && slices.Equal(now[:len(lines)], lines):
-			j.h[key] = now[len(lines):]
+			h[key] = now[len(lines):]
 		}
 	}
-	outside, _, _ := parseAny(s.outside, &j.options, text.Clock{Header: j.h}) // a malformed field is reported if it is still there
-	if j.own = outside.asCurrent(false); len(j.own.Limits)+len(j.own.Policies) == 0 {
+	for _, key := range [...]string{"Date", "Age", "X-From-Cache"} { // from which ParseAny counts points in time
+		s.front[key] = h[key]
+	}
+	front, _ := ParseAny(s.front, LegacyOptions{}) // a malformed field is reported if it is still there
+	if len(front.Limits)+len(front.Policies) == 0 {
 		return nil
 	}
-	return j.join()
+	return RestrictHeader(h, status, front, RestrictOptions{Refused: refused})
 }
 
 // announce joins the Decision with the header of a response, once, before the header is
 // sent with a final status.
-func (s *handling) announce(status int) {
+func (s *serving) announce(status int) {
 	if s.announced || !s.announces() {
 		return
 	}
-	j := joining{h: s.writer.Header(), status: status, refuses: len(s.decision.Violated) > 0}
-	var outside error
-	if s.outside != nil {
-		outside = s.joinOutside(j)
+	h, refused := s.writer.Header(), len(s.decision.Violated) > 0
+	var inFront error
+	if s.front != nil {
+		inFront = s.joinFront(h, status, refused)
 	}
-	j.own = s.decision.Fields
 	s.mu.Lock()
-	s.announced, j.forms = true, slices.Concat(s.by.Dialects, s.inner)
+	s.announced = true
+	dialects := slices.Concat(s.by.Dialects, s.inner)
 	s.mu.Unlock()
-	if s.outer.writes(j.forms) {
-		j.forms = nil
+	if s.outer.writes(dialects) {
+		dialects = nil
 	}
-	if err := text.JoinErrors(outside, j.join()); err != nil {
+	err := RestrictHeader(h, status, s.decision.Fields, RestrictOptions{Refused: refused, Dialects: dialects})
+	if err := text.JoinErrors(inFront, err); err != nil {
 		s.by.fault(s.request, err)
 	}
-	if len(j.h["Trailer"]) > 0 {
-		keepOutOfTrailers(j.h)
+	if len(h["Trailer"]) > 0 {
+		keepOutOfTrailers(h)
 	}
 }
 
@@ -123,28 +128,32 @@ func keepOutOfTrailers(h http.Header) {
 		key := http.CanonicalHeaderKey(text.Trim(name))
 		return len(h[key]) > 0 && older.Knows(key)
 	})
-	setLine(h, "Trailer", []string{text.Trim(strings.Join(names, ","))})
+	if rest := text.Trim(strings.Join(names, ",")); rest != "" {
+		h["Trailer"] = []string{rest}
+	} else {
+		delete(h, "Trailer")
+	}
 }
 
-// writes reports whether a Handler in front will write the forms, each once, from all limits.
+// writes reports whether a Handler in front will write the dialects, each once, from all limits.
 // If a handler has hijacked the connection, the Handlers in front have announced before.
-func (s *handling) writes(forms []*Dialect) bool {
+func (s *serving) writes(dialects []*Dialect) bool {
 	if s == nil || !s.announces() {
-		return s != nil && s.outer.writes(forms)
+		return s != nil && s.outer.writes(dialects)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inner = append(s.inner, forms...)
+	s.inner = append(s.inner, dialects...)
 	return !s.announced
 }
 
 // An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below,
 // it is one pointer, so it needs no allocation.
-type announcer struct{ s *handling }
+type announcer struct{ s *serving }
 
 // announcer returns the ResponseWriter of the response. It is a Flusher and a Hijacker if s.writer
 // is, and s.writer itself if nothing is announced.
-func (s *handling) announcer() http.ResponseWriter {
+func (s *serving) announcer() http.ResponseWriter {
 	a := announcer{s}
 	_, flushes := s.writer.(http.Flusher)
 	_, hijacks := s.writer.(http.Hijacker)

@@ -230,8 +230,8 @@ func TestAnnounceShapes(t *testing.T) {
 				require.Implements(t, (*interface{ FlushError() error })(nil), w)
 			}))).ServeHTTP(tc.writer, httptest.NewRequest("GET", "/", nil))
 			require.True(t, looked)
-			require.Equal(t, tc.writer, (&handling{writer: tc.writer, decided: true}).announcer(), "nothing is announced")
-			s := &handling{writer: tc.writer, decided: true, decision: Decision{Fields: fieldsOf(t, ``, `"a";r=1`)}}
+			require.Equal(t, tc.writer, (&serving{writer: tc.writer, decided: true}).announcer(), "nothing is announced")
+			s := &serving{writer: tc.writer, decided: true, decision: Decision{Fields: fieldsOf(t, ``, `"a";r=1`)}}
 			var kept http.ResponseWriter
 			trial.RequireAllocs(t, 0, func() { kept = s.announcer() })
 			require.Equal(t, tc.shape, shapeOf(kept))

@@ -199,7 +199,7 @@ func (c *checker) joins() {
 		case late:
 			c.add(ruleReset, LimitField, i)
 		}
-		if invites(l, p, shortest[p.Unit.canonical()]) {
+		if invites(l, p, shortest[p.Unit.Canonical()]) {
 			c.add(ruleRatio, LimitField, i)
 		}
 	}
@@ -210,8 +210,8 @@ func (c *checker) shortest() map[Unit]*Policy {
 	of := make(map[Unit]*Policy, 1)
 	for i := range c.fields.Policies {
 		p := &c.fields.Policies[i]
-		if q := of[p.Unit.canonical()]; p.Window.ok && (q == nil || p.Window.n < q.Window.n) {
-			of[p.Unit.canonical()] = p
+		if q := of[p.Unit.Canonical()]; p.Window.ok && (q == nil || p.Window.n < q.Window.n) {
+			of[p.Unit.Canonical()] = p
 		}
 	}
 	return of

@@ -287,7 +287,7 @@ func ExampleRestrictHeader() {
 	own := ratelimit.FixedWindow{Name: "gateway", Quota: 5, Used: 1, Window: 10 * time.Second, Left: 10 * time.Second}.Fields()
 
 	arrived := time.Date(2026, time.November, 21, 3, 40, 1, 0, time.UTC)
-	err := ratelimit.RestrictHeader(h, http.StatusOK, own, ratelimit.LegacyOptions{Now: arrived}) // the zero Now is time.Now()
+	err := ratelimit.RestrictHeader(h, http.StatusOK, own, ratelimit.RestrictOptions{Legacy: ratelimit.LegacyOptions{Now: arrived}}) // the zero Now is time.Now()
 	if err != nil {
 		panic(err) // forward it as it is
 	}

@@ -401,7 +401,7 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 	for _, c := range costs {
 		p := machine.Price{Policy: cutName(c.Policy), Units: float64(max(c.Units, 0))}
 		if c.Policy == "" || c.Unit != "" {
-			p.Unit = string(c.Unit.canonical())
+			p.Unit = string(c.Unit.Canonical())
 		}
 		prices = append(prices, p)
 	}
@@ -447,12 +447,12 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 // stockOf converts the limit at index i, whose policy is p.
 func stockOf(f *Fields, i int, p *Policy) machine.Stock {
 	l := &f.Limits[i]
-	s := machine.Stock{Unit: string(p.Unit.canonical()), Policy: cutName(l.Name), Left: l.Remaining, Quota: max(p.Quota, 0)}
+	s := machine.Stock{Unit: string(p.Unit.Canonical()), Policy: cutName(l.Name), Left: l.Remaining, Quota: max(p.Quota, 0)}
 	if l.exhausted(p) {
 		s.Left = 0
 	}
 	s.Window, _ = p.Window.Duration()
-	if s.Reset, s.Ends = f.reset(i); !s.Ends {
+	if s.Reset, s.Ends = f.UntilReset(i); !s.Ends {
 		s.Reset, s.Ends = s.Window, p.Window.ok
 	}
 	return s

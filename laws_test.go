@@ -323,13 +323,13 @@ func lawTightest(t testing.TB, f Fields) {
 		p := policies.policy(&l)
 		switch {
 		case l.exhausted(p):
-			return p.Unit.canonical(), 0, new(big.Rat)
+			return p.Unit.Canonical(), 0, new(big.Rat)
 		case l.Remaining < 0:
-			return p.Unit.canonical(), math.MaxInt64, nil
+			return p.Unit.Canonical(), math.MaxInt64, nil
 		case p.Quota < 0:
-			return p.Unit.canonical(), l.Remaining, nil
+			return p.Unit.Canonical(), l.Remaining, nil
 		}
-		return p.Unit.canonical(), l.Remaining, big.NewRat(l.Remaining, p.Quota)
+		return p.Unit.Canonical(), l.Remaining, big.NewRat(l.Remaining, p.Quota)
 	}
 	unit, least, part := of(tightest)
 	others := map[Unit]Limit{}
@@ -578,7 +578,7 @@ var readers = map[string]func(h http.Header, own Fields){
 	"Fields.Add":      func(h http.Header, own Fields) { _ = own.Add(h) },
 	"SetRetryAfter":   func(h http.Header, own Fields) { own.SetRetryAfter(h) },
 	"RestrictHeader": func(h http.Header, own Fields) {
-		_ = RestrictHeader(h, http.StatusTooManyRequests, own, LegacyOptions{})
+		_ = RestrictHeader(h, http.StatusTooManyRequests, own, RestrictOptions{})
 	},
 	"Restrict": func(h http.Header, own Fields) { f, _ := ParseAny(h, LegacyOptions{}); _, _ = Restrict(f, own) },
 	"Refuse": func(h http.Header, own Fields) {
@@ -646,7 +646,7 @@ func TestLinearExample(t *testing.T) {
 	}
 	own := Fields{Limits: []Limit{{Name: "g", Remaining: 3, Reset: SecondsOf(60)}}}
 	var err error
-	require.Less(t, trial.Allocated(func() { err = RestrictHeader(h, http.StatusOK, own, LegacyOptions{Now: late}) }), uint64(10<<20))
+	require.Less(t, trial.Allocated(func() { err = RestrictHeader(h, http.StatusOK, own, RestrictOptions{Legacy: LegacyOptions{Now: late}}) }), uint64(10<<20))
 	require.NoError(t, err)
 	require.Contains(t, h.Get(LimitField), `"g";r=3;t=60`)
 }
@@ -663,7 +663,7 @@ func BenchmarkLinear(b *testing.B) {
 			var err error
 			for b.Loop() {
 				got := h.Clone()
-				err = RestrictHeader(got, http.StatusOK, own, LegacyOptions{Now: late})
+				err = RestrictHeader(got, http.StatusOK, own, RestrictOptions{Legacy: LegacyOptions{Now: late}})
 			}
 			require.NoError(b, err)
 		})

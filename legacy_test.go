@@ -246,7 +246,7 @@ func TestManyNames(t *testing.T) {
 					require.EqualError(t, err, "ratelimit: fields of limits: too many")
 					require.Empty(t, got)
 					before := h.Clone()
-					require.ErrorIs(t, RestrictHeader(h, 200, Fields{}, LegacyOptions{}), ErrTooMany)
+					require.ErrorIs(t, RestrictHeader(h, 200, Fields{}, RestrictOptions{}), ErrTooMany)
 					require.Equal(t, before, h)
 				} else if lawFields(t, got); tt.want != "" {
 					require.Equal(t, []string{tt.want}, vendorLimits(got))

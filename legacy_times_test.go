@@ -237,7 +237,7 @@ func TestExact(t *testing.T) {
 			require.True(t, reset.ok)
 
 			*reset = SecondsOf(reset.n + 9) // as if the caller had changed it
-			got, _ := a.Fields.reset(0)
+			got, _ := a.Fields.UntilReset(0)
 			require.Equal(t, time.Duration(reset.n)*time.Second, got)
 			require.Nil(t, a.Fields.Writable().exact)
 		})
@@ -246,11 +246,11 @@ func TestExact(t *testing.T) {
 	unix := trial.Wire("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230001250")
 	f, err := ParseAny(unix, LegacyOptions{Now: between})
 	require.NoError(t, err)
-	got, ok := f.reset(0)
+	got, ok := f.UntilReset(0)
 	require.True(t, ok)
 	require.Equal(t, 750*time.Millisecond, got, "from a clock between two seconds")
 
 	f = Fields{Limits: []Limit{{Reset: SecondsOf(1)}, {Reset: SecondsOf(9)}}, exact: []time.Duration{120 * time.Millisecond}}
-	got, _ = f.reset(1)
+	got, _ = f.UntilReset(1)
 	require.Equal(t, 9*time.Second, got, "the limits behind the last that is exact are whole seconds")
 }

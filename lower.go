@@ -140,7 +140,7 @@ func (e *lowering) target(form *olderForm) []share {
 	for _, own := range e.own {
 		i, ok := index[own.Name]
 		switch {
-		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.canonical() == own.policy.Unit.canonical():
+		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.Canonical() == own.policy.Unit.Canonical():
 			limits[i].lower(own, true)
 			named = true
 		case own.Remaining > 0 && !own.policy.Unit.countsRequests(): // it says nothing of other limits

@@ -59,10 +59,8 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if m.Take == nil || next == nil {
 		panic("ratelimit: a Middleware without Take, or without a next handler")
 	}
-	for _, d := range m.Dialects {
-		if err := d.conflict(); err != nil {
-			panic("ratelimit: a dialect that cannot be written next to the current fields: " + err.Error())
-		}
+	if err := RestrictHeader(http.Header{}, http.StatusOK, Fields{}, RestrictOptions{Dialects: m.Dialects}); err != nil {
+		panic("a Middleware with a dialect that cannot be written next to the current fields: " + err.Error())
 	}
 	h := &handler{Middleware: *m, next: next}
 	h.Dialects = slices.Clone(m.Dialects)
@@ -76,22 +74,23 @@ type handler struct {
 	logged atomic.Pointer[time.Time] // when a fault was logged; nil is never
 }
 
-func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP asks the limiter, and refuses the request or passes it to next.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	s := &handling{Context: ctx, by: m, writer: w, request: r}
-	s.outer, _ = ctx.Value(handlingKey{}).(*handling)
-	s.lookOutside()
+	s := &serving{Context: ctx, by: h, writer: w, request: r}
+	s.outer, _ = ctx.Value(servingKey{}).(*serving)
+	s.lookInFront()
 	var err error
-	s.decision, err = m.Take(r)
+	s.decision, err = h.Take(r)
 	if s.decision.Done != nil {
 		defer s.decision.Done()
 	}
 	s.decided = err == nil
-	if err != nil && m.OnError == nil {
-		m.fault(r, err)
+	if err != nil && h.OnError == nil {
+		h.fault(r, err)
 	}
 	switch {
-	case err != nil && m.OnError != nil && m.OnError(w, r, err):
+	case err != nil && h.OnError != nil && h.OnError(w, r, err):
 	case err != nil && ctx.Err() != nil:
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 	case s.decided && len(s.decision.Violated) > 0:
@@ -103,7 +102,7 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // pass calls next. The request in front gets the form, whose files net/http removes, and the
 // pattern that has matched.
-func (s *handling) pass() {
+func (s *serving) pass() {
 	status := http.StatusInternalServerError // if next panics, and a handler in front recovers
 	r := s.request.WithContext(s)
 	defer func() {
@@ -114,22 +113,22 @@ func (s *handling) pass() {
 	status = http.StatusOK
 }
 
-func (m *handler) fault(r *http.Request, err error) {
-	if m.OnFault != nil {
-		m.OnFault(r, err)
+func (h *handler) fault(r *http.Request, err error) {
+	if h.OnFault != nil {
+		h.OnFault(r, err)
 		return
 	}
-	last, now := m.logged.Load(), time.Now()
-	if (last == nil || now.Sub(*last) >= time.Minute) && m.logged.CompareAndSwap(last, &now) {
+	last, now := h.logged.Load(), time.Now()
+	if (last == nil || now.Sub(*last) >= time.Minute) && h.logged.CompareAndSwap(last, &now) {
 		log.Print(err)
 	}
 }
 
 // refuse answers a request that exceeds a limit.
-func (s *handling) refuse() {
-	status, body, err := refusalOf(&s.decision.Fields, s.decision.Problem, s.decision.Violated)
+func (s *serving) refuse() {
+	p, err := refusalOf(&s.decision.Fields, s.decision.Problem, s.decision.Violated)
 	if err != nil {
 		s.by.fault(s.request, err)
 	}
-	sendProblem(s.announcer(), s.request, status, body)
+	p.ServeHTTP(s.announcer(), s.request)
 }

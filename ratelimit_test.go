@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -332,4 +333,61 @@ func TestInvalidString(t *testing.T) {
 	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0>`, Limit{Remaining: -2}.String())
 	require.Equal(t, `"a";w=60`, Policy{Name: "a", Quota: Unknown, Window: SecondsOf(60)}.String(), "not a member: q is missing")
 	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.String(), "not a member: r is missing")
+}
+
+// Pairs agrees with PolicyOf, for few policies and for many.
+func TestPairs(t *testing.T) {
+	for _, n := range []int{2, 40} {
+		f := Fields{Policies: []Policy{{Name: "keyed", Quota: 9, PartitionKey: []byte("k")}}}
+		for i := range n {
+			name := strconv.Itoa(i)
+			f.Policies = append(f.Policies, Policy{Name: name, Quota: int64(i)})
+			f.Limits = append(f.Limits, Limit{Name: name}, Limit{Name: "none of " + name}, Limit{Name: "keyed"})
+		}
+		i := 0
+		for l, p := range f.Pairs() {
+			require.Same(t, &f.Limits[i], l)
+			want, ok := f.PolicyOf(*l)
+			if !ok {
+				want = Policy{Name: l.Name, Quota: Unknown}
+			}
+			require.Equal(t, want, *p)
+			i++
+		}
+		require.Len(t, f.Limits, i)
+		for l := range f.Pairs() {
+			require.Same(t, &f.Limits[0], l, "a loop may end early")
+			break
+		}
+	}
+	f := fieldsOf(t, `"a";q=5`, `"a";r=1, "a";r=2`)
+	trial.RequireAllocs(t, 0, func() {
+		for l, p := range f.Pairs() {
+			if p.Quota != 5 || l.Remaining == 0 {
+				t.Error("a wrong pair")
+			}
+		}
+	})
+}
+
+func TestUntilReset(t *testing.T) {
+	f, err := ParseAny(trial.Wire("X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1.5"), LegacyOptions{})
+	require.NoError(t, err)
+	f.Limits = append(f.Limits, Limit{Name: "b", Reset: SecondsOf(3)}, Limit{Name: "c"}, Limit{Name: "d", Reset: SecondsOf(math.MaxInt64)})
+	for i, want := range map[int]time.Duration{0: 1500 * time.Millisecond, 1: 3 * time.Second, 2: -1, 3: math.MaxInt64, 4: -1, -1: -1} {
+		got, ok := f.UntilReset(i)
+		require.Equal(t, want >= 0, ok, i)
+		require.Equal(t, max(want, 0), got, i)
+	}
+	f.Limits[0].Reset = SecondsOf(5)
+	got, _ := f.UntilReset(0)
+	require.Equal(t, 5*time.Second, got, "a Reset that was changed counts")
+}
+
+func TestUnitCanonical(t *testing.T) {
+	for unit, want := range map[Unit]Unit{
+		"": Requests, "requests": Requests, "request": Requests, "Requests": "Requests", "tokens": "tokens", ContentBytes: ContentBytes,
+	} {
+		require.Equal(t, want, unit.Canonical(), string(unit))
+	}
 }

@@ -116,7 +116,7 @@ func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 // conflict, "" if they do not.
 func difference(p, q *Policy) string {
 	switch {
-	case p.Unit.canonical() != q.Unit.canonical():
+	case p.Unit.Canonical() != q.Unit.Canonical():
 		return draft.Unit
 	case p.Window != q.Window && p.Window.ok && q.Window.ok:
 		return draft.Window
@@ -146,7 +146,7 @@ func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
 		p, q := before.policy(&l), after.policy(&l)
-		return p.Unit.canonical() != q.Unit.canonical() ||
+		return p.Unit.Canonical() != q.Unit.Canonical() ||
 			p.Window.ok && p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota
 	})
 }

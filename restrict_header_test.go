@@ -158,7 +158,7 @@ func lawRestrictStatus(t testing.TB, status int, h http.Header, own Fields, o Le
 	t.Helper()
 	before, got := h.Clone(), h.Clone()
 	ownBefore := cloneFields(own)
-	err := RestrictHeader(got, status, own, o)
+	err := RestrictHeader(got, status, own, RestrictOptions{Legacy: o})
 	require.Equal(t, ownBefore, own, "the arguments stay as they are")
 	parties := []Fields{own}
 	if own.Validate() != nil {
@@ -183,7 +183,7 @@ func lawRestrictStatus(t testing.TB, status int, h http.Header, own Fields, o Le
 	if err == nil && before["Date"] != nil && !text.Stored(h) && got[draft.LimitKey] != nil {
 		again := got.Clone()
 		o.Now = o.Now.Add(10 * time.Second)
-		require.NoError(t, RestrictHeader(again, status, own, o), "%v", got)
+		require.NoError(t, RestrictHeader(again, status, own, RestrictOptions{Legacy: o}), "%v", got)
 		require.Equal(t, got, again, "twice is as once: %v", before)
 	}
 	return got, err
@@ -232,7 +232,7 @@ func TestRestrictHeader(t *testing.T) {
 		})
 	}
 	h := trial.Wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
-	require.NoError(t, RestrictHeader(h, 200, Fields{}, LegacyOptions{Name: "origin"}))
+	require.NoError(t, RestrictHeader(h, 200, Fields{}, RestrictOptions{Legacy: LegacyOptions{Name: "origin"}}))
 	require.Equal(t, `"origin";r=40`, h.Get("RateLimit"))
 
 	h = trial.Wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
@@ -268,7 +268,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 			}
 		})
 	}
-	require.Error(t, RestrictHeader(nil, 0, Fields{}, LegacyOptions{}))
+	require.Error(t, RestrictHeader(nil, 0, Fields{}, RestrictOptions{}))
 
 	// A malformed field stays if there is nothing to write: removing it would be more permissive (draft-11 Section 7.2).
 	got, err := lawRestrictHeader(t, trial.Wire(`RateLimit: "a";r=ten`), fieldsOf(t, `"g";q=5;w=60`, ``), LegacyOptions{Now: passed})
@@ -289,7 +289,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	h = trial.Wire(`RateLimit-Policy: "a";q=9;w=60` + strings.Repeat(`, "b";q=9`, maxMembers-1) + "\nRateLimit: " +
 		strings.Repeat(`"b";r=9, `, maxMembers-1) + `"a";r=9;t=9`)
 	own := fieldsOf(t, `"a";q=5;w=1`, `"a";r=1;t=1`)
-	require.ErrorIs(t, RestrictHeader(h, 200, own, LegacyOptions{Now: passed}), ErrConflict)
+	require.ErrorIs(t, RestrictHeader(h, 200, own, RestrictOptions{Legacy: LegacyOptions{Now: passed}}), ErrConflict)
 	joined, err := Parse(h)
 	require.NoError(t, err)
 	require.Len(t, joined.Policies, maxMembers)
@@ -330,7 +330,7 @@ func TestRestrictHeaderAllocs(t *testing.T) {
 	var h http.Header
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 		h = http.Header{draft.LimitKey: {`"a";r=5;t=3`}}
-		_ = RestrictHeader(h, 0, own, LegacyOptions{Now: late})
+		_ = RestrictHeader(h, 0, own, RestrictOptions{Legacy: LegacyOptions{Now: late}})
 	}), 19.0)
 	require.Equal(t, []string{`"a";r=5;t=3, "own";r=1;t=5`}, h[draft.LimitKey])
 }
@@ -343,7 +343,7 @@ func TestRestrictHeaderHops(t *testing.T) {
 			h := trial.Wire(passing + "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: " + reset)
 			var first http.Header
 			for hop := range 10 {
-				require.NoError(t, RestrictHeader(h, 200, fieldsOf(t, ``, own), LegacyOptions{Now: passed.Add(time.Duration(hop) * 1100 * time.Millisecond)}))
+				require.NoError(t, RestrictHeader(h, 200, fieldsOf(t, ``, own), RestrictOptions{Legacy: LegacyOptions{Now: passed.Add(time.Duration(hop) * 1100 * time.Millisecond)}}))
 				if hop == 0 {
 					first = h.Clone()
 					require.Equal(t, "5", first.Get("X-RateLimit-Remaining"), "the first hop lowers it")
@@ -464,7 +464,7 @@ func TestRestrictHeaderSpellings(t *testing.T) {
 			other[key] = slices.Clone(lines)
 		}
 		was := other.Clone()
-		want, got := RestrictHeader(usual, 200, own, o), RestrictHeader(other, 200, own, o)
+		want, got := RestrictHeader(usual, 200, own, RestrictOptions{Legacy: o}), RestrictHeader(other, 200, own, RestrictOptions{Legacy: o})
 		require.Equal(t, want == nil, got == nil, "%v: %v, %v", was, want, got)
 		require.Equal(t, usual, HeaderOf(other), "%v with %v", was, own)
 	}
@@ -632,4 +632,67 @@ func TestRestrictHeaderRetryAfter(t *testing.T) {
 		require.Equal(t, []string{want}, got[text.RetryAfterKey], own)
 		require.Equal(t, []string{"60"}, got["X-Ratelimit-Reset"], own)
 	}
+}
+
+// The options of a gateway without net/http: an own refusal adds Retry-After, and older forms are
+// written, or lowered if they are there.
+func TestRestrictOptions(t *testing.T) {
+	custom := mustDialect("acme", DialectField{Name: "Acme-Left", Role: RoleRemaining})
+	const policies, limits = `"g";q=9;w=60`, `"g";r=0;t=20`
+	for _, tc := range []struct {
+		name, header string
+		options      RestrictOptions
+		want         string // in addition to the current fields
+	}{
+		{"nothing more", ``, RestrictOptions{}, ``},
+		{"an own refusal", ``, RestrictOptions{Refused: true}, `Retry-After: 20`},
+		{"an own refusal of less than upstream asks", `Retry-After: 50`, RestrictOptions{Refused: true}, `Retry-After: 50`},
+		{"a form", ``, RestrictOptions{Dialects: []*Dialect{XRateLimit}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 20"},
+		{"two forms", ``, RestrictOptions{Dialects: []*Dialect{Draft06, XRateLimit}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 20\n" +
+			"RateLimit-Limit: 9\nRateLimit-Remaining: 0\nRateLimit-Reset: 20"},
+		{"a form of one's own, which is there", `Acme-Left: 5`, RestrictOptions{Dialects: []*Dialect{custom}}, `Acme-Left: 0`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h, want := trial.Wire(tc.header), trial.Wire(tc.want)
+			tc.options.Legacy.Now = passed
+			require.NoError(t, RestrictHeader(h, 200, fieldsOf(t, policies, limits), tc.options))
+			require.NotEmpty(t, h[draft.PolicyKey])
+			require.Contains(t, h.Get(LimitField), limits)
+			delete(h, draft.PolicyKey)
+			delete(h, draft.LimitKey)
+			require.Equal(t, want, h)
+		})
+	}
+}
+
+// A dialect that cannot stand next to the current fields is not written, but all the rest is.
+func TestRestrictOptionsErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		dialects []*Dialect
+		want     string
+	}{
+		"nil":              {[]*Dialect{XRateLimit, nil}, "ratelimit: RestrictOptions.Dialects[1]: it is nil"},
+		"writes RateLimit": {[]*Dialect{Draft07, XRateLimit}, "ratelimit: RestrictOptions.Dialects[0]: ratelimit: RateLimit: duplicate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := http.Header{}
+			given := slices.Clone(tc.dialects)
+			require.EqualError(t, RestrictHeader(h, 200, fieldsOf(t, ``, `"g";r=5;t=20`), RestrictOptions{Dialects: tc.dialects}), tc.want)
+			require.Equal(t, `"g";r=5;t=20`, h.Get(LimitField))
+			require.Equal(t, "5", h.Get("X-RateLimit-Remaining"))
+			require.Equal(t, given, tc.dialects, "the arguments stay as they are")
+		})
+	}
+}
+
+// Own limits that were read from older fields are written as far as the current fields can
+// express them.
+func TestRestrictHeaderOlderOwn(t *testing.T) {
+	own, err := ParseAny(trial.Wire("X-RateLimit-Limit-Minute: 9\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Reset-Day: 70"), LegacyOptions{})
+	require.NoError(t, err)
+	h := http.Header{}
+	require.NoError(t, RestrictHeader(h, 200, own, RestrictOptions{}))
+	require.Equal(t, trial.Wire("RateLimit-Policy: \"minute\";q=9;w=60\nRateLimit: \"minute\";r=4"), h)
+	own.Dialect = ""
+	require.ErrorIs(t, RestrictHeader(http.Header{}, 200, own, RestrictOptions{}), ErrRange, "limits of one's own have all numbers")
 }

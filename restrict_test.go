@@ -205,7 +205,7 @@ func noMore(f Fields, l Limit, g Fields, m Limit) bool {
 	had := p != &noPolicy
 	wait := l.wait(p)
 	least := m.wait(q)
-	return m.Name == l.Name && equalKey(m.PartitionKey, l.PartitionKey) && q.Unit.canonical() == p.Unit.canonical() &&
+	return m.Name == l.Name && equalKey(m.PartitionKey, l.PartitionKey) && q.Unit.Canonical() == p.Unit.Canonical() &&
 		(!had || q != &noPolicy && (q.Window == p.Window || !p.Window.ok) && lower(p.Quota, q.Quota) == q.Quota) &&
 		lower(l.Remaining, m.Remaining) == m.Remaining &&
 		(!l.Reset.ok || m.Reset.ok && m.Reset.n >= l.Reset.n || m.exhausted(q) && !l.exhausted(p)) &&
@@ -255,7 +255,7 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 			require.True(t, a.Fields.exhausted())
 
 			h := trial.Wire(text)
-			require.NoError(t, RestrictHeader(h, 200, own, LegacyOptions{Name: "default", Now: now}))
+			require.NoError(t, RestrictHeader(h, 200, own, RestrictOptions{Legacy: LegacyOptions{Name: "default", Now: now}}))
 			require.Equal(t, tt.wait, Advise(&http.Response{Header: h}, now).Wait)
 			delete(h, draft.PolicyKey)
 			delete(h, draft.LimitKey)

@@ -161,7 +161,7 @@ func (x *exchange) join() {
 	policies := newMatcher(f.Policies)
 	for i := range f.Limits {
 		m := joined{Limit: &f.Limits[i], policy: policies.policy(&f.Limits[i])}
-		if m.Remaining != Unknown && m.policy.Quota != Unknown && m.policy.Unit.canonical() == Requests {
+		if m.Remaining != Unknown && m.policy.Quota != Unknown && m.policy.Unit.Canonical() == Requests {
 			if r := x.run(m.policy); r != nil && r.terms == m.policy.terms() {
 				m.run = r
 			}
@@ -296,7 +296,7 @@ type terms struct {
 	window Seconds
 }
 
-func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
+func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.Canonical(), p.Window} }
 
 // A subject identifies a run. Older fields contain only the tightest limit of a server: if
 // their terms change, they describe another limit.

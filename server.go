@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -86,7 +87,7 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // On error nothing is written. The error wraps ErrMissing if p names a violated policy that
 // is not in f. Otherwise it is that of [Fields.Set] or [Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error {
-	status, body, err := refusalOf(&f, p, nil)
+	p, err := refusalOf(&f, p, nil)
 	if err != nil {
 		return err
 	}
@@ -95,36 +96,41 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	if err := f.Set(h); err != nil {
 		return err
 	}
-	o := LegacyOptions{Now: time.Now()}
-	_ = lowerOlder(h, found, &f, &o, status) // as far as the older forms can express it
-	raiseRetryAfter(h, f.RetryAfter(), o.Now, true)
-	exposeAbroad(h, nil)
-	sendProblem(w, r, status, body)
+	if len(found) == 0 {
+		f.SetRetryAfter(h)
+		if lines := h["Access-Control-Allow-Origin"]; len(lines) > 0 && lines[0] != "" {
+			Expose(h)
+		}
+	} else { // lower the older fields, as far as they can express it
+		_ = RestrictHeader(h, cmp.Or(p.Status, http.StatusTooManyRequests), f, RestrictOptions{Refused: true})
+	}
+	p.ServeHTTP(w, r)
 	return nil
 }
 
-// refusalOf returns the status and the JSON of a refusal by p, or by the default problem with the
-// violated policies if p is nil. On error it returns the parts that can be sent.
-func refusalOf(f *Fields, p *Problem, violated []string) (status int, body []byte, err error) {
+// refusalOf returns the problem of a refusal: p, or the default problem with the violated policies
+// if p is nil. On error it returns the parts that can be sent.
+func refusalOf(f *Fields, p *Problem, violated []string) (_ *Problem, err error) {
 	if p == nil {
 		p = NewProblem(QuotaExceeded, violated...)
 	}
-	status, body, err = p.document()
-	if err != nil { // an extension is invalid
-		plain := *p
-		plain.Extensions = nil
-		status, body, _ = plain.document()
+	if len(p.Extensions) > 0 {
+		if _, err = p.MarshalJSON(); err != nil {
+			plain := *p
+			plain.Extensions = nil
+			p = &plain
+		}
 	}
 	for i, name := range p.ViolatedPolicies {
-		if err == nil && !f.names(name) {
+		if err == nil && !names(f, name) {
 			err = fmt.Errorf("ratelimit: violated policy %d is not in the fields: %w", i+1, ErrMissing)
 		}
 	}
-	return status, body, err
+	return p, err
 }
 
 // names reports whether f has a policy or a limit with that name.
-func (f Fields) names(policy string) bool {
+func names(f *Fields, policy string) bool {
 	return slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Name == policy }) ||
 		slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Name == policy })
 }

@@ -97,7 +97,7 @@ func BenchmarkPartyRatios(b *testing.B) {
 	}{
 		{"Set", func() error { return ratelimit.XRateLimit.Set(h, left, now) }},
 		{"RestrictHeader, and a copy of the header", func() error {
-			return ratelimit.RestrictHeader(maps.Clone(github), http.StatusOK, own, ratelimit.LegacyOptions{Now: now})
+			return ratelimit.RestrictHeader(maps.Clone(github), http.StatusOK, own, ratelimit.RestrictOptions{Legacy: ratelimit.LegacyOptions{Now: now}})
 		}},
 		{"Refuse", func() error { return ratelimit.Refuse(w, r, refused, problem) }},
 	} {
