@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -280,20 +279,6 @@ func lawRoundedUp(t testing.TB, want *big.Rat, got time.Duration, a *Advice) {
 	require.Negative(t, above.Cmp(big.NewRat(1, 1)), "%v is more than %v: %v", got, want, a.Fields)
 }
 
-func FuzzCheck(f *testing.F) {
-	addResponses(f)
-	f.Fuzz(func(t *testing.T, status int, lines string, trailers, _ int64) {
-		resp, _ := trial.AnyResponse(lines)
-		resp.StatusCode = status
-		if trailers < 0 {
-			resp.Trailer = resp.Header
-		}
-		for _, found := range Check(resp) {
-			lawFinding(t, found)
-		}
-	})
-}
-
 func FuzzProblem(f *testing.F) {
 	for _, tc := range problemCases {
 		text := tc.In[:min(len(tc.In), 1000)]
@@ -392,22 +377,5 @@ func FuzzCap(f *testing.F) {
 		exposed := h.Clone()
 		Expose(h)
 		require.Equal(t, exposed, h, "twice is as once")
-	})
-}
-
-// FuzzMiddleware is law 11 for random Middlewares around each other, and in front of a proxy.
-func FuzzMiddleware(f *testing.F) {
-	for seed := range uint64(20) {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, seed uint64) {
-		rnd := rand.New(rand.NewPCG(seed, 11))
-		synctest.Test(t, func(t *testing.T) { // waits are compared to the second
-			time.Sleep(time.Duration(rnd.IntN(2)) * time.Until(passed))
-			for range 2 {
-				lawStack(t, rnd)
-				lawProxy(t, rnd)
-			}
-		})
 	})
 }
