@@ -374,3 +374,35 @@ func lawSetRetryAfter(t testing.TB, h http.Header, f Fields) {
 		require.Equal(t, wait, a.Wait, "Advise understands the fields alike")
 	}
 }
+
+// Advisor.Refused can return a wait. Retry-After takes precedence over it, and it takes
+// precedence over limits.
+func TestAdvisorRefusedWait(t *testing.T) {
+	const minute = time.Minute
+	for _, tc := range []struct {
+		name, wire string
+		wait       time.Duration
+		refused    bool
+		want       string
+	}{
+		{"GitHub's secondary limit", "403 | X-RateLimit-Limit: 5000 | X-RateLimit-Remaining: 17 | X-RateLimit-Reset: 1800", minute, true,
+			"refused, wait 1m0s by refused, pace 1m45.882352942s"},
+		{"in a success", "200", minute, true, "refused, wait 1m0s by refused, no fields"},
+		{"no refusal", "200", minute, false, "no fields"},
+		{"no refusal, and a limit", `200 | RateLimit: "a";r=0;t=30`, minute, false, "wait 30s by limit a"},
+		{"next to Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
+		{"no time, next to a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
+		{"no time", "429", -1, true, "refused, no fields"},
+		{"a status that is a refusal", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
+		{"for longer than obeyed", "200", time.Hour, true, "refused, wait 10m0s of 1h0m0s by refused, no fields"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return tc.wait, tc.refused }}
+			require.Equal(t, tc.want, adviceSummary(c.Advise(trial.ResponseOf(trial.WrittenOut(tc.wire)), trial.Arrival)))
+		})
+	}
+	a := Advice{Refused: true, Wait: minute, Source: SourceRefused, Limit: Limit{Name: "a", Remaining: 0}}
+	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
+}

@@ -20,7 +20,8 @@ var capCases = trial.PlainCases("testdata/fields/caps.txt")
 // readCap returns the arguments of Cap.
 func readCap(t testing.TB, in string) (p Policy, l Limit, burst float64) {
 	pair, text, _ := strings.Cut(in, "\n× ")
-	p, l = theOnly(pairOf(t, pair))
+	f := pairOf(t, pair)
+	p, l = f.Policies[0], f.Limits[0]
 	burst, err := strconv.ParseFloat(text, 64)
 	require.NoError(t, err)
 	return p, l, burst

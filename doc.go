@@ -13,9 +13,9 @@
 //
 // For most clients, use [Transport]; for most servers, [Middleware].
 //
-//	client := &http.Client{Transport: &ratelimit.Transport{}} // waits as servers ask
+//	client := &http.Client{Transport: &obey.Transport{}} // waits as servers ask
 //
-//	limiter := &ratelimit.Middleware{Take: take} // take asks your rate limiter
+//	limiter := &announce.Middleware{Take: take} // take asks your rate limiter
 //	http.ListenAndServe(addr, limiter.Handler(mux))
 //
 // To do one thing only:

@@ -196,8 +196,16 @@ func TestConformance(t *testing.T) {
 // The code of README.md and of docs is in the examples, word for word, so that it compiles and
 // runs. A test in interop runs the program of README.md.
 func TestReadmeCode(t *testing.T) {
-	examples, err := os.ReadFile("example_readme_test.go")
-	require.NoError(t, err)
+	var examples []byte
+	for _, dir := range []string{".", "obey", "announce", "ratelimittest"} {
+		files, err := filepath.Glob(filepath.Join(dir, "example*_test.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			require.NoError(t, err)
+			examples = append(examples, b...)
+		}
+	}
 	for file, least := range map[string]int{"README.md": 6, "docs/client.md": 2, "docs/older.md": 2, "docs/gateway.md": 1} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // An error has a place and a cause.
@@ -103,8 +104,8 @@ func ExampleAppendLimits() {
 // A second limiter adds its limits to those of the first.
 func ExampleFields_Add() {
 	h := http.Header{}
-	burst := ratelimit.FixedWindow{Name: "burst", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
-	daily := ratelimit.FixedWindow{Name: "daily", Quota: 1000, Used: 10, Window: 24 * time.Hour, Left: 80000 * time.Second}
+	burst := announce.FixedWindow{Name: "burst", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
+	daily := announce.FixedWindow{Name: "daily", Quota: 1000, Used: 10, Window: 24 * time.Hour, Left: 80000 * time.Second}
 	_ = burst.Fields().Set(h)
 	_ = daily.Fields().Add(h)
 	fmt.Println(strings.Join(h.Values(ratelimit.PolicyField), "\n"))
@@ -118,7 +119,7 @@ func ExampleFields_Add() {
 
 // Join announces the limits of two limiters together.
 func ExampleFields_Join() {
-	minute := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
+	minute := announce.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
 	tokens := ratelimit.Fields{
 		Policies: []ratelimit.Policy{{Name: "tokens", Quota: 30000, Unit: "tokens", Window: ratelimit.SecondsOf(60)}},
 		Limits:   []ratelimit.Limit{{Name: "tokens", Remaining: 12000, Reset: ratelimit.SecondsOf(12)}},

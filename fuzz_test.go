@@ -132,13 +132,14 @@ func FuzzFormat(f *testing.F) {
 	})
 }
 
+// addResponses adds the responses of the tables and vectors.
 func addResponses(f *testing.F) {
 	for _, tc := range adviseCases {
 		f.Add(200, tc.Wire, int64(0), int64(0))
 	}
-	for _, tc := range lintCases {
-		if len(tc.wire) < 1000 {
-			f.Add(302, tc.wire, int64(1795230000), int64(time.Second))
+	for _, v := range trial.ReadVectors[trial.ResponseVector](f, "lint") {
+		if lines := strings.Join(trial.BytesOf(v.Header), "\n"); len(lines) < 1000 {
+			f.Add(302, lines, int64(1795230000), int64(time.Second))
 		}
 	}
 	for _, s := range seeds() {

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -86,4 +87,13 @@ func mustDialect(name string, fields ...DialectField) *Dialect {
 		panic(err)
 	}
 	return d
+}
+
+// membersOf returns a list of a given length. Each member has its own number.
+func membersOf(size int, format string) string {
+	b := make([]byte, 0, size+len(format))
+	for i := 1; len(b) < size; i++ {
+		b = fmt.Appendf(b, format, i)
+	}
+	return string(b)
 }

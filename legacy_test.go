@@ -182,7 +182,8 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
-	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
+	own := fieldsOf(t, `"own";q=5;w=60`, `"own";r=4;t=1`)
+	own.Dialect = ""
 	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "without a dialect")
 }
 

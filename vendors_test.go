@@ -43,7 +43,7 @@ var vendorFiles = []struct {
 
 // options returns the options for the case. If it has no arrival time, it arrives when it was
 // made.
-func (c *vendorCase) options() LegacyOptions {
+func (c *vendorCase) Options() LegacyOptions {
 	o := LegacyOptions{Now: c.Now}
 	if date := trial.Wire(strings.Join(c.Headers, "\n")).Get("Date"); o.Now.IsZero() && date != "" {
 		made, _ := text.ParseDate(date)
@@ -138,10 +138,10 @@ func TestVendors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NotEmpty(t, tt.Source)
 			h := trial.Wire(strings.Join(tt.Headers, "\n"))
-			got, err := ParseAny(h, tt.options())
+			got, err := ParseAny(h, tt.Options())
 			require.NoError(t, err)
 			lawFields(t, got)
-			lawSpelling(t, h, tt.options(), got)
+			lawSpelling(t, h, tt.Options(), got)
 			require.Equal(t, tt.Dialect, got.Dialect)
 			require.Equal(t, tt.Guessed, got.Guessed)
 			want := []string{}
@@ -213,7 +213,7 @@ func TestVendorScores(t *testing.T) {
 				continue
 			}
 			missed++
-			got, err := ParseAny(trial.Wire(strings.Join(tt.Headers, "\n")), tt.options())
+			got, err := ParseAny(trial.Wire(strings.Join(tt.Headers, "\n")), tt.Options())
 			require.NoError(t, err)
 			for _, l := range joinedLimits(got) {
 				require.False(t, l.contradicts(tt.Want), "%s/%s: %s", tt.Vendor, tt.Case, l)
@@ -232,7 +232,7 @@ func TestVendorScores(t *testing.T) {
 // from two limiters of one kind. A key without lines takes the place of a missing key.
 func TestVendorsLaws(t *testing.T) {
 	for _, tt := range readCases(t) {
-		name, h, o := tt.Vendor+"/"+tt.Case, trial.Wire(strings.Join(tt.Headers, "\n")), tt.options()
+		name, h, o := tt.Vendor+"/"+tt.Case, trial.Wire(strings.Join(tt.Headers, "\n")), tt.Options()
 		want, _ := ParseAny(h, o)
 		if old := h.Clone(); old.Get("Date") != "" {
 			old.Set("Date", "Mon, 01 Jan 2001 00:00:00 GMT")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Without Redis each process goes on with its share of what the newest answer announced. Paced
@@ -18,7 +19,7 @@ func (n *turn) alone() (wait time.Duration) {
 		return 0
 	}
 	if l.gate == nil {
-		l.gate = &ratelimit.Gate{Share: 1 / float64(l.processes), Pace: true, MaxWait: n.turns.maxWait()}
+		l.gate = &obey.Gate{Share: 1 / float64(l.processes), Pace: true, MaxWait: n.turns.maxWait()}
 		if a, received := l.newest(n.turns); !received.IsZero() {
 			pass, _ := l.gate.TryEnter(gateKey)
 			pass.Answered(a, received)

@@ -17,11 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 // A job is the work of a process of the fleet. For each process the tests start their own
@@ -68,7 +67,7 @@ func (j *job) run() (t tally) {
 	var unanswered atomic.Int64
 	turns := &Turns{
 		Redis:   redis.NewClient(&redis.Options{Addr: j.Redis, ContextTimeoutEnabled: true}),
-		Key:     ratelimit.KeyBy("Authorization"),
+		Key:     obey.KeyBy("Authorization"),
 		Timeout: cmp.Or(j.Timeout, 20*time.Second),
 		OnError: func(error) { unanswered.Add(1) },
 		clock:   func() time.Time { return time.Now().Add(j.Ahead) },
@@ -77,10 +76,10 @@ func (j *job) run() (t tally) {
 	if j.Alone {
 		base = nil
 	}
-	rt := &ratelimit.Transport{Base: base, Key: turns.Key}
+	rt := &obey.Transport{Base: base, Key: turns.Key}
 	if j.Tokens > 0 {
-		turns.Cost = func(*http.Request) []ratelimit.Cost {
-			return []ratelimit.Cost{{Unit: "tokens", Units: j.Tokens}}
+		turns.Cost = func(*http.Request) []obey.Cost {
+			return []obey.Cost{{Unit: "tokens", Units: j.Tokens}}
 		}
 		rt.Cost = turns.Cost
 	}

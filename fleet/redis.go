@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // README.md describes the records in Redis, and the rules that the scripts keep.
@@ -62,10 +63,10 @@ type turn struct {
 	turns  *Turns
 	line   *line
 	keys   []string
-	prices []ratelimit.Cost
-	costs  string          // prices as the scripts read them
-	lease  string          // "" if there is none
-	pass   *ratelimit.Pass // of the gate of the line; nil if there is none
+	prices []obey.Cost
+	costs  string     // prices as the scripts read them
+	lease  string     // "" if there is none
+	pass   *obey.Pass // of the gate of the line; nil if there is none
 
 	mu    sync.Mutex
 	ended bool

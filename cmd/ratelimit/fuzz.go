@@ -9,7 +9,7 @@ import (
 	"io"
 
 	"github.com/httpfields/ratelimit"
-	"github.com/httpfields/ratelimit/internal/fuzz"
+	"github.com/httpfields/ratelimit/cmd/ratelimit/internal/fuzz"
 )
 
 func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/httpfields/ratelimit/internal/fuzz"
+	"github.com/httpfields/ratelimit/cmd/ratelimit/internal/fuzz"
 )
 
 // If this variable is set, the test program acts as the program under test.

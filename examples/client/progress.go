@@ -40,7 +40,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// observe stores the wait of a response. It is used as ratelimit.Transport.Observe.
+// observe stores the wait of a response. It is used as obey.Transport.Observe.
 func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	if a.Wait == 0 {
 		return

@@ -51,8 +51,8 @@ func readings(status int, h http.Header, o ratelimit.LegacyOptions) (list []read
 	for _, d := range o.Dialects {
 		forms[d.Name()] = http.Header{"Date": h["Date"], "Age": h["Age"]}
 		for _, f := range d.Fields() {
-			if key := http.CanonicalHeaderKey(f.Name); h[key] != nil {
-				forms[d.Name()][key] = h[key]
+			if key := http.CanonicalHeaderKey(f.Name); olds[key] != nil {
+				forms[d.Name()][key] = olds[key]
 			}
 		}
 	}
@@ -179,19 +179,26 @@ func Asked(f ratelimit.Fields) ratelimit.Advice {
 				left = min(left, p.Quota)
 			}
 			reset, _ := f.UntilReset(i)
-			pace := new(big.Rat).SetFrac64(int64(reset), left)
-			a.Pace = max(a.Pace, ceil(pace))
+			nanoseconds := big.NewInt(int64(reset))
+			if reset == math.MaxInt64 { // it is longer than a Duration
+				seconds, _ := l.Reset.Value()
+				nanoseconds.Mul(big.NewInt(seconds), big.NewInt(int64(time.Second)))
+			}
+			a.Pace = max(a.Pace, ceil(new(big.Rat).SetFrac(nanoseconds, big.NewInt(left))))
 		}
 	}
 	a.Asked = a.Wait
 	return a
 }
 
-// ceil returns x rounded up.
+// ceil returns x rounded up, or the longest Duration.
 func ceil(x *big.Rat) time.Duration {
 	n, rest := new(big.Int).DivMod(x.Num(), x.Denom(), new(big.Int))
 	if rest.Sign() > 0 {
 		n.Add(n, big.NewInt(1))
+	}
+	if !n.IsInt64() {
+		return math.MaxInt64
 	}
 	return time.Duration(n.Int64())
 }

@@ -54,7 +54,7 @@ func vectorOf(t *testing.T, in, made any) string {
 }
 
 // ReadVectors returns the cases of a file that is itself a table.
-func ReadVectors[T any](t *testing.T, kind string) []T {
+func ReadVectors[T any](t testing.TB, kind string) []T {
 	t.Helper()
 	b, err := os.ReadFile(vectorFile(kind + ".json"))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/envoyproxy/ratelimit/src/utils"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // rateLimitFields returns RateLimit-Policy and RateLimit with a member for each limit of a
@@ -29,7 +30,7 @@ func rateLimitFields(statuses []*pb.RateLimitResponse_DescriptorStatus) ([]*core
 		if used[name]++; used[name] > 1 {
 			name = fmt.Sprint(name, "-", used[name])
 		}
-		window := ratelimit.FixedWindow{
+		window := announce.FixedWindow{
 			Name:   name,
 			Quota:  int64(limit.RequestsPerUnit),
 			Used:   int64(limit.RequestsPerUnit) - int64(status.LimitRemaining),

@@ -25,6 +25,7 @@ import (
 	"github.com/envoyproxy/ratelimit/src/settings"
 	"github.com/envoyproxy/ratelimit/src/stats"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	gostats "github.com/lyft/gostats"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/health"
@@ -120,7 +121,7 @@ func TestFields(t *testing.T) {
 			h = header(fields)
 			require.Equal(t, []string{row.policies, row.limits}, []string{h.Get("RateLimit-Policy"), h.Get("RateLimit")})
 			resp := &http.Response{StatusCode: http.StatusOK, Header: h}
-			require.Empty(t, ratelimit.Check(resp))
+			require.Empty(t, ratelimittest.Check(resp))
 			if row.code == pb.RateLimitResponse_OVER_LIMIT {
 				resp.StatusCode = http.StatusTooManyRequests
 				advice := ratelimit.Advise(resp, time.Unix(int64(now), 0))

@@ -10,13 +10,14 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/gofiber/fiber/v2"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/valyala/fasthttp"
 )
 
 // fields returns a response header in the canonical form of net/http, with current and older
 // fields.
 func fields() http.Header {
-	f := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}.Fields()
+	f := announce.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}.Fields()
 	h := http.Header{}
 	if err := f.Set(h); err != nil {
 		panic(err)

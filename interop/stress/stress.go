@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 const (
@@ -54,8 +55,8 @@ func stress(lasts time.Duration, seed uint64) (fmt.Stringer, error) {
 	var all []*rig
 	for _, share := range []float64{1, 1, 0.5} {
 		r := &rig{counts: c, base: base, address: api.URL, share: share, pace: len(all) == 1}
-		r.transport = &ratelimit.Transport{
-			Base: r, Gate: &ratelimit.Gate{MaxWait: maxWait, Pace: r.pace, Share: share}, Key: r.key, Cost: r.cost,
+		r.transport = &obey.Transport{
+			Base: r, Gate: &obey.Gate{MaxWait: maxWait, Pace: r.pace, Share: share}, Key: r.key, Cost: r.cost,
 			Waiting: r.waiting, Observe: r.observe,
 		}
 		all = append(all, r)
@@ -109,7 +110,7 @@ func drive(all []*rig, lasts time.Duration, seed uint64) error {
 // A rig is a Transport with its callers and its base.
 type rig struct {
 	*counts
-	transport *ratelimit.Transport
+	transport *obey.Transport
 	base      http.RoundTripper
 	address   string
 	share     float64
@@ -154,7 +155,7 @@ func (r *rig) key(req *http.Request) string {
 	return req.Header.Get(keyField)
 }
 
-func (r *rig) waiting(req *http.Request, _ ratelimit.Wait) (done func()) {
+func (r *rig) waiting(req *http.Request, _ obey.Wait) (done func()) {
 	panicAt(req, inWaiting)
 	r.waits.Add(1)
 	return func() {
@@ -164,10 +165,10 @@ func (r *rig) waiting(req *http.Request, _ ratelimit.Wait) (done func()) {
 }
 
 // cost returns the cost in tokens in the fields of a request.
-func (r *rig) cost(req *http.Request) (costs []ratelimit.Cost) {
+func (r *rig) cost(req *http.Request) (costs []obey.Cost) {
 	panicAt(req, inCost)
 	if n, err := strconv.ParseInt(req.Header.Get(costField), 10, 64); err == nil {
-		costs = append(costs, ratelimit.Cost{Unit: "tokens", Units: n})
+		costs = append(costs, obey.Cost{Unit: "tokens", Units: n})
 	}
 	return costs
 }
@@ -274,7 +275,7 @@ func (r *rig) request(rnd *rand.Rand) {
 		return
 	}
 	resp, err := r.send(req, rnd)
-	wait := (*ratelimit.WaitError)(nil)
+	wait := (*obey.WaitError)(nil)
 	switch {
 	case errors.As(err, &wait):
 		r.deadlines.Add(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func TestAPI(t *testing.T) {
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
 		defer resp.Body.Close()
-		require.Empty(t, ratelimit.Check(resp))
+		require.Empty(t, ratelimittest.Check(resp))
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		return resp, string(body)

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"golang.org/x/time/rate"
 )
 
@@ -17,12 +17,12 @@ const name, perSecond, burst = "gateway", 10, 20
 // New returns the handler of a gateway in front of upstream.
 func New(upstream *url.URL) http.Handler {
 	limiter := rate.NewLimiter(perSecond, burst)
-	m := &ratelimit.Middleware{Take: func(*http.Request) (d ratelimit.Decision, err error) {
+	m := &announce.Middleware{Take: func(*http.Request) (d announce.Decision, err error) {
 		now := time.Now()
 		if !limiter.AllowN(now, 1) {
 			d.Violated = []string{name}
 		}
-		d.Fields = ratelimit.TokenBucket{Name: name, Burst: burst, PerSecond: perSecond, Tokens: limiter.TokensAt(now)}.Fields()
+		d.Fields = announce.TokenBucket{Name: name, Burst: burst, PerSecond: perSecond, Tokens: limiter.TokensAt(now)}.Fields()
 		return d, nil
 	}}
 	return m.Handler(&httputil.ReverseProxy{

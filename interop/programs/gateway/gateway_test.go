@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,8 +42,8 @@ func TestGateway(t *testing.T) {
 		resp, err := http.Get(outer.URL)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		for _, finding := range ratelimit.Check(resp) {
-			require.Equal(t, ratelimit.LevelNote, finding.Level, "%v", finding)
+		for _, finding := range ratelimittest.Check(resp) {
+			require.Equal(t, ratelimittest.LevelNote, finding.Level, "%v", finding)
 		}
 		own, ok := ratelimit.Limit{}, false
 		f, err := ratelimit.Parse(resp.Header)

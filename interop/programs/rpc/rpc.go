@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -28,7 +29,7 @@ func Limit(take func(context.Context) (f ratelimit.Fields, ok bool)) grpc.UnaryS
 }
 
 // Wait delays calls as their servers ask.
-func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
+func Wait(gate *obey.Gate) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		pass, err := gate.Enter(ctx, cc.Target())
 		if err != nil {

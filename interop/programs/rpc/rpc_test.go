@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -25,11 +27,11 @@ type quota struct{ calls atomic.Int64 }
 
 func (q *quota) take(context.Context) (ratelimit.Fields, bool) {
 	used := (q.calls.Add(1)-1)%3 + 1
-	return ratelimit.FixedWindow{Name: "quota", Quota: 3, Used: used, Window: time.Second, Left: time.Second}.Fields(), true
+	return announce.FixedWindow{Name: "quota", Quota: 3, Used: used, Window: time.Second, Left: time.Second}.Fields(), true
 }
 
 // start runs a server with limits on a socket, and returns a client that waits.
-func start(t *testing.T, take func(context.Context) (ratelimit.Fields, bool), gate *ratelimit.Gate) (healthpb.HealthClient, *grpc.Server) {
+func start(t *testing.T, take func(context.Context) (ratelimit.Fields, bool), gate *obey.Gate) (healthpb.HealthClient, *grpc.Server) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -51,7 +53,7 @@ func start(t *testing.T, take func(context.Context) (ratelimit.Fields, bool), ga
 
 func TestWaits(t *testing.T) {
 	var waited []ratelimit.Advice
-	client, _ := start(t, new(quota).take, &ratelimit.Gate{Waiting: func(w ratelimit.Wait) func() {
+	client, _ := start(t, new(quota).take, &obey.Gate{Waiting: func(w obey.Wait) func() {
 		waited = append(waited, w.Advice)
 		return nil
 	}})
@@ -68,7 +70,7 @@ func TestWaits(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	spent := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "a", Reset: ratelimit.SecondsOf(3600)}}}
-	client, server := start(t, func(context.Context) (ratelimit.Fields, bool) { return spent, false }, &ratelimit.Gate{})
+	client, server := start(t, func(context.Context) (ratelimit.Fields, bool) { return spent, false }, &obey.Gate{})
 	_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 
@@ -83,7 +85,7 @@ func TestRefused(t *testing.T) {
 
 // A call without a response does not delay other calls.
 func TestNoAnswer(t *testing.T) {
-	client, server := start(t, new(quota).take, &ratelimit.Gate{})
+	client, server := start(t, new(quota).take, &obey.Gate{})
 	server.Stop()
 	var group sync.WaitGroup
 	for range 20 {

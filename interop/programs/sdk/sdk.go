@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 const attempts = 3
@@ -25,13 +26,13 @@ type Client struct {
 // New returns a client for the API at an address. base sends the requests; nil is
 // http.DefaultTransport.
 func New(address, token string, base http.RoundTripper) *Client {
-	waiting := &ratelimit.Transport{Base: base, Key: ratelimit.KeyBy("Authorization")}
+	waiting := &obey.Transport{Base: base, Key: obey.KeyBy("Authorization")}
 	return &Client{address, token, http.Client{Transport: waiting}}
 }
 
 // Greeting returns how the API greets somebody. A refusal is a
 // *ratelimit.RefusedError, and a wait beyond the deadline of ctx a
-// *ratelimit.WaitError.
+// *obey.WaitError.
 func (c *Client) Greeting(ctx context.Context, name string) (string, error) {
 	var greeting struct{ Text string }
 	err := c.get(ctx, "/greetings/"+url.PathEscape(name), &greeting)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -29,7 +31,7 @@ type window struct {
 	used int64
 }
 
-func (a *api) take(r *http.Request) (ratelimit.Decision, error) {
+func (a *api) take(r *http.Request) (announce.Decision, error) {
 	const quota, length = 2, 10 * time.Second
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,21 +41,21 @@ func (a *api) take(r *http.Request) (ratelimit.Decision, error) {
 		w = &window{end: now.Add(length)}
 		a.windows[token] = w
 	}
-	var d ratelimit.Decision
+	var d announce.Decision
 	if w.used < quota {
 		w.used++
 	} else {
 		a.refused++
 		d.Violated = []string{"window"}
 	}
-	d.Fields = ratelimit.FixedWindow{Name: "window", Quota: quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
+	d.Fields = announce.FixedWindow{Name: "window", Quota: quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
 	return d, nil
 }
 
 func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(10 * time.Millisecond)
 	w := httptest.NewRecorder()
-	limiter := &ratelimit.Middleware{Take: a.take, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
+	limiter := &announce.Middleware{Take: a.take, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
 	limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.status != 0 {
 			w.WriteHeader(a.status)
@@ -97,7 +99,7 @@ func TestErrors(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := client.Greeting(short, "x")
-		var wait *ratelimit.WaitError
+		var wait *obey.WaitError
 		require.ErrorAs(t, err, &wait)
 		require.Equal(t, 10*time.Second, wait.Until.Sub(start).Round(100*time.Millisecond))
 		require.Zero(t, time.Since(start), "it is not waited for")

@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/valyala/fasthttp"
 )
 
 // Gateway passes requests to upstream, and announces the limits of both.
-func Gateway(upstream *fasthttp.HostClient, take func(*fasthttp.RequestCtx) ratelimit.Decision) fasthttp.RequestHandler {
+func Gateway(upstream *fasthttp.HostClient, take func(*fasthttp.RequestCtx) announce.Decision) fasthttp.RequestHandler {
 	return func(c *fasthttp.RequestCtx) {
 		d := take(c)
 		if d.Done != nil {
