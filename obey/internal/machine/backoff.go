@@ -24,12 +24,12 @@ type backoff struct {
 // wait returns how long the key waits after a refusal that asks for a wait, or for none
 // if asked is 0. Half of a wait that the server did not ask for is random, so that clients
 // that were refused together do not come back together.
-func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
+func (b *backoff) wait(asked, longest time.Duration, r *rate) time.Duration {
 	if wait := b.cut(asked, longest); wait > 0 {
 		b.latest = 0
 		return wait
 	}
-	bound := b.next(x)
+	bound := b.next(r)
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
@@ -38,14 +38,14 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 // requests are spaced, the interval replaces leastBackoff. If few requests were served before the
 // latest refusals, bounds grow by a tenth up to twice the interval, because some limiters refuse
 // most requests at any rate.
-func (b *backoff) next(x *rate) time.Duration {
-	interval := x.interval()
+func (b *backoff) next(r *rate) time.Duration {
+	interval := r.interval()
 	d := b.latest + b.latest/2
 	if b.latest < b.enough {
 		d = min(d, b.enough)
 	}
 	switch {
-	case x.ran < enoughTries && b.latest < 2*interval:
+	case r.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)
 	case b.latest == 0 && b.enough == 0 && interval == 0:
 		d = firstBackoff
@@ -129,31 +129,31 @@ const (
 )
 
 // interval returns the time between two requests, 0 if they are not spaced.
-func (x *rate) interval() time.Duration {
-	if x.most == 0 {
+func (r *rate) interval() time.Duration {
+	if r.most == 0 {
 		return 0
 	}
-	return scale(time.Second, 1/x.most)
+	return scale(time.Second, 1/r.most)
 }
 
 // sent counts a request, and the gap between it and the last one.
-func (x *rate) sent(last, now time.Time) {
+func (r *rate) sent(last, now time.Time) {
 	if last.IsZero() {
-		x.gap = firstGap
+		r.gap = firstGap
 		return
 	}
 	gap := max(now.Sub(last).Seconds(), leastGap)
-	x.most += x.most * gap / regainTime
-	gap = min(gap, x.gap*longestGap, mostGap)
-	x.gap += (gap - x.gap) * gapWeight
+	r.most += r.most * gap / regainTime
+	gap = min(gap, r.gap*longestGap, mostGap)
+	r.gap += (gap - r.gap) * gapWeight
 }
 
 // recovered counts a request that was served.
-func (x *rate) recovered() {
-	x.served++
-	x.run++
-	if x.most *= faster; x.most*x.gap > rateUnused {
-		x.most = 0
+func (r *rate) recovered() {
+	r.served++
+	r.run++
+	if r.most *= faster; r.most*r.gap > rateUnused {
+		r.most = 0
 	}
 }
 
@@ -162,25 +162,25 @@ func (x *rate) recovered() {
 // the refused request was the only one under way, and its refusal asked for no wait. It
 // begins with what was served since the last such refusal, if that is slower than the
 // latest requests. These may be few, and then show little of what the limiter allows.
-func (x *rate) slow(now time.Time, alone bool) {
-	x.refused++
-	if x.run == 0 {
+func (r *rate) slow(now time.Time, alone bool) {
+	r.refused++
+	if r.run == 0 {
 		return
 	}
-	x.ran, x.run = (3*x.ran+x.run+2)/4, 0
-	served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
+	r.ran, r.run = (3*r.ran+r.run+2)/4, 0
+	served := float64(r.served) / max(now.Sub(r.since).Seconds(), leastGap) // a second
 	switch {
-	case x.most == 0 && alone:
-		x.most, x.best = slower/x.gap, 0
-		if !x.since.IsZero() {
-			x.most = min(x.most, max(served*mostStart, x.most*leastStart))
+	case r.most == 0 && alone:
+		r.most, r.best = slower/r.gap, 0
+		if !r.since.IsZero() {
+			r.most = min(r.most, max(served*mostStart, r.most*leastStart))
 		}
-	case x.most == 0:
-	case x.served+x.refused >= enoughTries:
-		x.best = max(served, x.best+(served-x.best)*bestFades)
-		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
+	case r.most == 0:
+	case r.served+r.refused >= enoughTries:
+		r.best = max(served, r.best+(served-r.best)*bestFades)
+		r.most = min(r.most, max(min(r.most, 1/r.gap)*slower, r.best*bestPart))
 	default:
 		return
 	}
-	x.since, x.served, x.refused = now, 0, 0
+	r.since, r.served, r.refused = now, 0, 0
 }

@@ -18,57 +18,53 @@ const maxLimits = 16
 type limit struct {
 	unit, policy string
 	quota        float64   // 0 if it is not known
-	left         float64   // of the caller's share; requests under way have been subtracted
+	left         float64   // of the caller's share; requests in flight have been subtracted
 	end          time.Time // of the window; zero if it is unknown
 	sent         float64   // what all requests but refused ones have taken, since the limit is known
 	learnt       int64     // the last request when left was learnt
-	from         time.Time // requests under way then that were sent after this time were subtracted
+	from         time.Time // requests in flight then that were sent after this time were subtracted
 	flow         *flow     // nil for a limit of requests
 }
 
-// limits are the limits in force of a key: those of requests in its newest answer, and those in
-// other units that requests had prices for.
-type limits []limit
-
-// of returns the limit of a stock, a new one if there is none yet; nil if there are too many.
-func (l *limits) of(s *Stock) *limit {
-	same := func(x limit) bool { return x.policy == s.Policy && x.unit == s.Unit }
-	if i := slices.IndexFunc(*l, same); i >= 0 {
-		return &(*l)[i]
+// limitOf returns the limit of a stock, a new one if there is none yet; nil if there are too many.
+func (m *Machine) limitOf(s *Stock) *limit {
+	same := func(l limit) bool { return l.policy == s.Policy && l.unit == s.Unit }
+	if i := slices.IndexFunc(m.limits, same); i >= 0 {
+		return &m.limits[i]
 	}
-	if len(*l) == maxLimits {
+	if len(m.limits) == maxLimits {
 		return nil
 	}
-	x := limit{unit: RequestUnit, policy: strings.Clone(s.Policy)}
+	l := limit{unit: RequestUnit, policy: strings.Clone(s.Policy)}
 	if s.Unit != RequestUnit {
-		x.unit, x.flow = strings.Clone(s.Unit), &flow{}
+		l.unit, l.flow = strings.Clone(s.Unit), &flow{}
 	}
-	*l = append(*l, x)
-	return &(*l)[len(*l)-1]
+	m.limits = append(m.limits, l)
+	return &m.limits[len(m.limits)-1]
 }
 
-// ask makes a verdict wait until enough has flowed into a limit, or else until its window ends.
+// hold makes a verdict wait until enough has flowed into a limit, or else until its window ends.
 // Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
-func (x *limit) ask(v *Verdict, now time.Time, prices []Price, r *Settings, sent *traffic) {
-	need := x.need(prices, r)
-	missing := need - x.now(now, r)
+func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
+	need := m.need(l, prices)
+	missing := need - m.left(l, now)
 	if missing <= 0 || need == 0 {
 		return
 	}
-	until, depends := x.end, false
-	if rate := x.flow.rate() * r.Share; rate > 0 {
+	until, depends := l.end, false
+	if rate := l.flow.rate() * m.Share; rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
-	} else if !now.Before(x.end) {
-		under, wait := sent.under.n, probeTime
-		if x.flow != nil { // such requests take long
-			under, wait = sent.under.priced, mostBackoff
+	} else if !now.Before(l.end) {
+		under, wait := m.under.n, probeTime
+		if l.flow != nil { // such requests take long
+			under, wait = m.under.priced, mostBackoff
 		}
-		if under == 0 || x.flow == nil && sent.probed.Before(x.end) {
+		if under == 0 || l.flow == nil && m.probed.Before(l.end) {
 			return
 		}
-		until, depends = sent.probed.Add(wait), true
+		until, depends = m.probed.Add(wait), true
 	}
-	if latest := sent.last.Add(r.MaxWait); latest.Before(until) {
+	if latest := m.last.Add(m.MaxWait); latest.Before(until) {
 		until = latest
 	}
 	if now.Before(until) && v.Until.Before(until) { // no other limit waits for longer
@@ -78,137 +74,142 @@ func (x *limit) ask(v *Verdict, now time.Time, prices []Price, r *Settings, sent
 
 // need returns how much must be left for a request: what it takes, but at most what a
 // full limit holds.
-func (x *limit) need(prices []Price, r *Settings) float64 {
-	units := Takes(prices, x.unit, x.policy)
-	if x.quota > 0 {
-		units = min(units, x.quota*r.Share)
+func (m *Machine) need(l *limit, prices []Price) float64 {
+	units := Takes(prices, l.unit, l.policy)
+	if l.quota > 0 {
+		units = min(units, l.quota*m.Share)
 	}
 	return units
 }
 
-// now returns what is left at a time.
-func (x *limit) now(now time.Time, r *Settings) float64 {
-	if x.flow == nil {
-		return x.left
+// left returns what is left of a limit at a time.
+func (m *Machine) left(l *limit, now time.Time) float64 {
+	if l.flow == nil {
+		return l.left
 	}
-	left := x.left + x.flow.rate()*r.Share*max(now.Sub(x.flow.at), 0).Seconds()
-	if x.quota > 0 {
-		left = min(left, max(x.quota*r.Share, x.left))
+	left := l.left + l.flow.rate()*m.Share*max(now.Sub(l.flow.at), 0).Seconds()
+	if l.quota > 0 {
+		left = min(left, max(l.quota*m.Share, l.left))
 	}
 	return left
 }
 
-// add adds to what is left at a time.
-func (x *limit) add(units float64, now time.Time, r *Settings) {
-	x.left = x.now(now, r) + units
-	if x.flow != nil {
-		x.flow.at = now
+// add adds to what is left of a limit at a time.
+func (m *Machine) add(l *limit, units float64, now time.Time) {
+	l.left = m.left(l, now) + units
+	if l.flow != nil {
+		l.flow.at = now
 	}
 }
 
 // giveBack adds what a request took of all limits, because it took nothing of them.
-func (l limits) giveBack(t *Trip, now time.Time, r *Settings) {
-	for i := range l {
-		x := &l[i]
-		x.add(x.taken(t, r), now, r)
-		x.sent -= x.need(t.Prices, r)
+func (m *Machine) giveBack(t *Trip, now time.Time) {
+	for i := range m.limits {
+		l := &m.limits[i]
+		m.add(l, m.taken(l, t), now)
+		l.sent -= m.need(l, t.Prices)
 	}
 }
 
-// taken returns what was subtracted for a request.
-func (x *limit) taken(t *Trip, r *Settings) float64 {
-	switch need := x.need(t.Prices, r); {
-	case t.number > x.learnt:
+// taken returns what was subtracted from a limit for a request.
+func (m *Machine) taken(l *limit, t *Trip) float64 {
+	switch need := m.need(l, t.Prices); {
+	case t.number > l.learnt:
 		return need
-	case x.from.Before(t.at):
-		return need * r.Share
+	case l.from.Before(t.at):
+		return need * m.Share
 	}
 	return 0
 }
 
-// learn updates the limits from an answer, and reports whether a limit of requests allows less
+// An arrival is that of an answer.
+type arrival struct {
+	of      *Trip
+	at      time.Time
+	refused bool
+	newer   bool // it replaces what is known of limits of requests
+}
+
+// learnLimits updates the limits from an answer, and reports whether a limit of requests allows less
 // than before. A newer answer replaces all limits of requests.
-func (l *limits) learn(t *Trip, a *Answer, newer bool, received time.Time, r *Settings, sent *traffic) (stricter bool) {
+func (m *Machine) learnLimits(a *Answer, e *arrival) (stricter bool) {
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
-		requests, own := s.Unit == RequestUnit, Takes(t.Prices, s.Unit, s.Policy)
-		if requests && a.RetryAfter && s.Left == 0 || !requests && own == 0 {
+		requests := s.Unit == RequestUnit
+		if requests && a.RetryAfter && s.Left == 0 || !requests && Takes(e.of.Prices, s.Unit, s.Policy) == 0 {
 			continue
 		}
-		if x := l.of(s); x != nil && x.fill(t, s, a.Refused, newer, received, r, sent) {
+		if l := m.limitOf(s); l != nil && m.fill(l, s, e) {
 			stricter = stricter || requests
 		}
 	}
-	*l = slices.DeleteFunc(*l, func(x limit) bool { return newer && x.flow == nil && x.learnt < sent.number })
+	m.limits = slices.DeleteFunc(m.limits, func(l limit) bool { return e.newer && l.flow == nil && l.learnt < m.number })
 	return stricter
-}
-
-// served takes note of an answer that refuses nothing. It drops limits of requests that were used
-// up, and whose windows are over.
-func (l *limits) served(t *Trip, received time.Time) {
-	*l = slices.DeleteFunc(*l, func(x limit) bool {
-		over := !received.Before(x.end) && (!x.end.IsZero() || t.number > x.learnt)
-		return x.flow == nil && x.left < 1 && over
-	})
 }
 
 // fill sets a limit to what an answer announces, and reports whether it allows less than
 // before. If the request was sent before the limit was learnt, fill gives back its price,
-// and only lowers the limit. The server may have counted other requests under way, or not.
-func (x *limit) fill(t *Trip, s *Stock, refused, newer bool, received time.Time, r *Settings, sent *traffic) bool {
-	own := x.need(t.Prices, r)
+// and only lowers the limit.
+func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 	var from, end time.Time
 	if s.Ends {
-		end = received.Add(s.reset())
+		end = e.at.Add(s.reset())
 	}
-	if s.Ends && x.flow == nil {
-		from = received.Add(-s.reset())
+	if s.Ends && l.flow == nil {
+		from = e.at.Add(-s.reset())
 	}
-	under, later := x.underWay(sent, t.number, from, r)
-	left, grain := s.lowerBound()
-	if x.flow == nil {
-		under += float64(sent.failed - t.failed)
-	} else {
-		if refused {
-			x.sent -= own
-		}
-		x.flow.note(s)
-		if !t.unordered {
-			x.flow.learn(t.at, left, x.sent-later, grain, left+own >= x.quota)
-		}
-	}
-	left = (left - under) * r.Share
-	if x.learnt > 0 && (x.flow == nil && !newer || t.number <= x.learnt) {
-		x.add(x.taken(t, r), received, r) // the answer contains what is left after the request
-		stricter := left < x.left
-		x.left = min(x.left, left)
-		if s.Ends && (stricter || x.end.IsZero()) {
-			x.end = end
+	left := m.remaining(l, s, e, from)
+	if l.learnt > 0 && (l.flow == nil && !e.newer || e.of.number <= l.learnt) {
+		m.add(l, m.taken(l, e.of), e.at) // the answer contains what is left after the request
+		stricter := left < l.left
+		l.left = min(l.left, left)
+		if s.Ends && (stricter || l.end.IsZero()) {
+			l.end = end
 		}
 		return stricter
 	}
-	x.quota, x.left, x.learnt = float64(s.Quota), left, sent.number
-	x.from, x.end = from, end
-	if x.flow != nil {
-		x.flow.at = received
+	l.quota, l.left, l.learnt = float64(s.Quota), left, m.number
+	l.from, l.end = from, end
+	if l.flow != nil {
+		l.flow.at = e.at
 	}
 	return true
 }
 
-// underWay returns what the requests under way take that were sent after from, because the server
-// has counted earlier requests. later is the part of requests with higher numbers than number.
-func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, later float64) {
-	u := sent.under.first
-	for all = float64(sent.under.n); u != nil && !from.Before(u.at); u = u.next {
+// remaining returns what an answer leaves of a limit for the caller. It subtracts the requests in
+// flight that were sent after from, although the server may have counted them.
+func (m *Machine) remaining(l *limit, s *Stock, e *arrival, from time.Time) float64 {
+	flying, later := m.inFlight(l, e.of.number, from)
+	left, grain := s.lowerBound()
+	if l.flow == nil {
+		flying += float64(m.failed - e.of.failed)
+	} else {
+		own := m.need(l, e.of.Prices)
+		if e.refused {
+			l.sent -= own
+		}
+		l.flow.note(s)
+		if !e.of.unordered {
+			l.flow.learn(reading{e.of.at, left, l.sent - later}, grain, left+own >= l.quota)
+		}
+	}
+	return (left - flying) * m.Share
+}
+
+// inFlight returns what the requests in flight take of a limit that were sent after from, because the
+// server has counted earlier requests. later is the part of requests with higher numbers than number.
+func (m *Machine) inFlight(l *limit, number int64, from time.Time) (all, later float64) {
+	t := m.under.first
+	for all = float64(m.under.n); t != nil && !from.Before(t.at); t = t.next {
 		all--
 	}
-	if sent.under.priced == 0 && x.flow == nil { // each takes one
-		return all * x.need(nil, r), 0
+	if m.under.priced == 0 && l.flow == nil { // each takes one
+		return all * m.need(l, nil), 0
 	}
-	for all = 0; u != nil; u = u.next {
-		need := x.need(u.Prices, r)
+	for all = 0; t != nil; t = t.next {
+		need := m.need(l, t.Prices)
 		all += need
-		if u.number > number {
+		if t.number > number {
 			later += need
 		}
 	}
@@ -250,9 +251,13 @@ type flow struct {
 	agreed int           // answers in succession with the same flow by their resets
 	shown  float64       // units a second, as answers have shown
 	times  int           // how many answers have shown it
-	// The answer with which the next answer is compared: when its request was sent, what was left,
-	// and what all requests until then had taken. The time is zero if there is no such answer.
-	since       time.Time
+	since  reading       // with which the next one is compared; its time is zero if there is none
+}
+
+// A reading is what an answer shows of a limit: when its request was sent, what was left, and what all
+// requests until then had taken.
+type reading struct {
+	at          time.Time
 	left, taken float64
 }
 
@@ -286,22 +291,22 @@ func (f *flow) rate() float64 {
 	return min(most, f.shown)
 }
 
-// learn compares an answer with an earlier one. A limit that is full, or whose quota is unknown,
-// shows nothing.
-func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
-	d := at.Sub(f.since)
-	if !f.since.IsZero() && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
+// learn compares a reading with an earlier one. A limit that is full, or whose quota is unknown,
+// shows nothing. The grain is the step to which what is left is rounded.
+func (f *flow) learn(r reading, grain float64, full bool) {
+	d, isFirst := r.at.Sub(f.since.at), f.since.at.IsZero()
+	if !isFirst && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
 		return // rounded numbers show little of a short time, and an older answer shows nothing
 	}
-	if !f.since.IsZero() && !full {
-		in := (left - f.left + taken - f.taken) / d.Seconds()
+	if !isFirst && !full {
+		in := (r.left - f.since.left + r.taken - f.since.taken) / d.Seconds()
 		if f.times == 0 {
 			f.shown = in
 		}
 		f.shown = max((f.shown+in)/2, 0)
 		f.times++
 	}
-	f.since, f.left, f.taken = at, left, taken
+	f.since = r
 }
 
 // note stores the flow that a limit announces.
@@ -328,8 +333,8 @@ type wholeSeconds struct {
 	halved bool      // half of a second has taken the place of a reset
 }
 
-// halve halves resets of a second, unless they may be the last second of a longer window. After
-// half of the time, one unit of two or more is back, if they come back one after the other.
+// halve halves resets of a second, unless they may be the last second of a longer window. If
+// units return one by one, the first of two is back after half a second.
 func (w *wholeSeconds) halve(a *Answer, received time.Time) {
 	for i := range a.Stocks {
 		s := &a.Stocks[i]

@@ -37,7 +37,7 @@ type Machine struct {
 	until   time.Time     // when the latest wait ends
 	reason  Reason        // of that wait
 	probing bool          // after that wait requests are probes, until an answer
-	limits  limits
+	limits  []limit       // those of requests in the newest answer, and those in other units that requests had prices for
 	seconds wholeSeconds
 	pace    time.Duration // between requests, as a courtesy
 	spacing time.Duration // between requests, by limits whose windows are shorter than answers take
@@ -61,6 +61,25 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if now.Before(m.until) {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
 	}
+	hung := m.last.Add(min(mostBackoff, m.MaxWait)) // those in flight may hang
+	if v := m.askAnswers(now, hung, t); !v.Open {
+		return v
+	}
+	v := Verdict{Open: true, Certain: m.under.n == 0}
+	for i := range m.limits {
+		m.hold(&v, &m.limits[i], now, t.Prices)
+	}
+	if !v.Open {
+		return v
+	}
+	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) {
+		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
+	}
+	return m.askSpacing(now, t)
+}
+
+// askAnswers returns whether a request waits for the answer to another one, which shows what is left.
+func (m *Machine) askAnswers(now, hung time.Time, t *Trip) Verdict {
 	if most := max(1, int(firstTrips*m.Share)); !m.answered && m.under.n >= most {
 		if next := m.under.first.at.Add(firstWait); now.Before(next) {
 			return Verdict{Until: next, Polite: true, Reason: First}
@@ -69,22 +88,16 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
 		return Verdict{Until: next, Reason: Probe}
 	}
-	hung := m.last.Add(min(mostBackoff, m.MaxWait))
-	if t.Prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) { // the first answer contains what is left
+	if t.Prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) {
 		return Verdict{Until: hung, Depends: true, Reason: First}
 	}
-	v := Verdict{Open: true, Certain: m.under.n == 0}
-	for i := range m.limits {
-		m.limits[i].ask(&v, now, t.Prices, &m.Settings, &m.traffic)
-	}
-	if !v.Open {
-		return v
-	}
-	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) { // and some of these may hang
-		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
-	}
+	return Verdict{Open: true}
+}
+
+// askSpacing returns whether enough time has passed since the last request.
+func (m *Machine) askSpacing(now time.Time, t *Trip) Verdict {
 	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
-		v = Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
+		v := Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
 		if m.spacing > 0 {
 			v.Reason = Limit
 		}
@@ -102,7 +115,7 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 
 // Redirected keeps the last unit of a limit of requests for the request that follows a redirection.
 func (m *Machine) Redirected(now time.Time) {
-	if slices.ContainsFunc(m.limits, func(x limit) bool { return x.flow == nil && 1 <= x.left && x.left < 2 }) {
+	if slices.ContainsFunc(m.limits, func(l limit) bool { return l.flow == nil && 1 <= l.left && l.left < 2 }) {
 		m.kept = now.Add(keepTime)
 	}
 }
@@ -117,10 +130,10 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 		u.unordered, t.unordered = true, true
 	}
 	for i := range m.limits {
-		x := &m.limits[i]
-		need := x.need(t.Prices, &m.Settings)
-		x.add(-need, now, &m.Settings)
-		x.sent += need
+		l := &m.limits[i]
+		need := m.need(l, t.Prices)
+		m.add(l, -need, now)
+		l.sent += need
 	}
 	m.under.push(t)
 }
@@ -148,26 +161,12 @@ func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	m.under.remove(t)
 	m.seconds.halve(a, received)
-	if took := max(received.Sub(t.at), 0); !a.Refused { // which takes no time
-		m.Typical = cmp.Or(m.Typical, took)
-		m.Typical += (took - m.Typical) / 8
-	}
 	m.answered, m.priced = true, m.priced || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
-	wait, spacing := min(a.Wait, m.MaxWait), a.spacing(m.Typical)
+	wait := cmp.Or(m.count(t, a, received), min(a.Wait, m.MaxWait))
+	spacing := a.spacing(m.Typical)
 	if spacing > 0 {
 		wait = 0 // it was over before the answer arrived
-	}
-	fresh := t.number > m.refused // not under way when a refusal was counted
-	switch {
-	case !a.Refused:
-		m.limits.served(t, received)
-		m.served(a, fresh, received)
-	case fresh:
-		wait = m.rejected(a, received)
-	case m.pool.refused > 0 && !m.anyServed: // of the first requests, the others are served
-		m.pool.refused++
-		m.pool.most = max(1, min(m.pool.most, m.pool.ceiling-m.pool.refused))
 	}
 	limits := wait > 0 || slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
 	newer := limits && t.number > m.learnt
@@ -175,15 +174,15 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.until, m.probing, m.pace, m.spacing = time.Time{}, false, 0, 0
 	}
 	stricter := wait > 0 && m.wait(received.Add(wait), a)
-	stricter = m.limits.learn(t, a, newer, received, &m.Settings, &m.traffic) || stricter
+	stricter = m.learnLimits(a, &arrival{t, received, a.Refused, newer}) || stricter
 	switch {
 	case spacing > 0:
-		m.limits = slices.DeleteFunc(m.limits, func(x limit) bool { return x.flow == nil })
+		m.limits = slices.DeleteFunc(m.limits, func(l limit) bool { return l.flow == nil })
 		m.spacing = max(m.spacing, scale(spacing, 1/m.Share))
 	case limits:
 		m.pace = max(m.pace, scale(a.Pace, 1/m.Share))
 	case a.Elsewhere:
-		m.limits.giveBack(t, received, &m.Settings)
+		m.giveBack(t, received)
 	}
 	if newer || stricter {
 		m.learnt = m.number
@@ -191,19 +190,42 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	return newer || stricter
 }
 
-// served takes note of an answer that is no refusal.
-func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
+// count counts an answer as served or refused. It returns the wait after a refusal that counts.
+func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Duration) {
+	fresh := t.number > m.refused // not in flight when a refusal was counted
+	switch {
+	case !a.Refused:
+		m.served(t, a, received)
+		if fresh {
+			m.backoff.recovered()
+			m.rate.recovered()
+			m.pool.regrow()
+		}
+	case fresh:
+		return m.rejected(a, received)
+	case m.pool.refused > 0 && !m.anyServed: // of the first requests, the others are served
+		m.pool.refused++
+		m.pool.most = max(1, min(m.pool.most, m.pool.ceiling-m.pool.refused))
+	}
+	return 0
+}
+
+// served takes note of an answer that is no refusal. It drops limits of requests that were used up,
+// and whose windows are over.
+func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
+	took := max(received.Sub(t.at), 0)
+	m.Typical = cmp.Or(m.Typical, took)
+	m.Typical += (took - m.Typical) / 8
+	m.limits = slices.DeleteFunc(m.limits, func(l limit) bool {
+		over := !received.Before(l.end) && (!l.end.IsZero() || t.number > l.learnt)
+		return l.flow == nil && l.left < 1 && over
+	})
 	m.probing = m.probing && received.Before(m.until)
 	m.lastSilent = len(a.Stocks) == 0
-	if !m.anyServed && m.lastSilent && m.refused > 0 && m.pool.most == 0 { // only refusals say what is left
+	if !m.anyServed && m.lastSilent && m.refused > 0 && m.pool.most == 0 { // only refusals show what is left
 		m.pool.shrink(firstTrips)
 	}
 	m.anyServed = true
-	if fresh {
-		m.backoff.recovered()
-		m.rate.recovered()
-		m.pool.regrow()
-	}
 }
 
 // rejected counts a refusal, once for all requests under way together, and returns the wait.
@@ -265,9 +287,9 @@ func (m *Machine) Loss(now time.Time) Loss {
 		most = CountLost
 	}
 	for i := range m.limits {
-		switch x := &m.limits[i]; {
-		case !now.Before(x.end):
-		case x.flow == nil && x.left < 1 && now.Before(m.last.Add(m.MaxWait)):
+		switch l := &m.limits[i]; {
+		case !now.Before(l.end):
+		case l.flow == nil && l.left < 1 && now.Before(m.last.Add(m.MaxWait)):
 			return WaitLost
 		default:
 			most = CountLost
@@ -276,7 +298,7 @@ func (m *Machine) Loss(now time.Time) Loss {
 	return most
 }
 
-// UnderWay returns how many requests were sent and not answered to the end of their bodies.
+// UnderWay returns how many requests are in flight, bodies included.
 func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
 
 // OpenBody counts a request as under way whose answer has begun, and reports whether its
@@ -312,7 +334,7 @@ func (m *Machine) Join(t, other *Trip, now time.Time) {
 // Returned ends a request that took nothing from the limits of this Machine, because its answer
 // belongs to another Machine.
 func (m *Machine) Returned(t *Trip, now time.Time) {
-	m.limits.giveBack(t, now, &m.Settings)
+	m.giveBack(t, now)
 	m.Failed(t)
 	m.failed-- // the request got an answer
 }
@@ -346,8 +368,8 @@ func (p *pool) room(share float64) int {
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no limit
-// explains, which suggests a limit on concurrency. If the number that was refused is refused again,
-// one less has been served for long. Refusals with nothing served in between are one spell. Only
+// explains, which suggests a limit on concurrency. If the same number is refused again, the number
+// just below it is known to work. Refusals with nothing served in between are one spell. Only
 // the first of them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
 	most := p.most / 2

@@ -230,7 +230,7 @@ func TestSpaced(t *testing.T) {
 func TestLoss(t *testing.T) {
 	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
 	settings := Settings{MaxWait: idleTime, Share: 1}
-	ends := func(left float64, end time.Duration) limits { return limits{{left: left, end: epoch.Add(end)}} }
+	ends := func(left float64, end time.Duration) []limit { return []limit{{left: left, end: epoch.Add(end)}} }
 	for _, tc := range []struct {
 		name string
 		m    Machine
@@ -247,16 +247,16 @@ func TestLoss(t *testing.T) {
 		{"as many as a policy says may be under way", Machine{pool: pool{atOnce: 2}}, at, CountLost, false},
 		{"as many as might be under way", Machine{pool: pool{most: 2}}, after, NothingLost, true},
 		{"requests are spaced", Machine{rate: rate{most: 1}}, at, CountLost, false},
-		{"tokens are counted", Machine{limits: limits{{flow: &flow{}}}}, at, CountLost, false},
+		{"tokens are counted", Machine{limits: []limit{{flow: &flow{}}}}, at, CountLost, false},
 		{"something is left", Machine{limits: ends(5, 2*after)}, after, CountLost, false},
 		{"one is left", Machine{limits: ends(1, 2*after)}, before, CountLost, false},
 		{"something was left", Machine{limits: ends(5, after)}, after, NothingLost, true},
 		{"nothing is left", Machine{limits: ends(0, 2*after)}, before, WaitLost, false},
 		{"nothing is left for longer than is waited", Machine{limits: ends(0, 2*after)}, at, CountLost, false},
 		{"one is over, and nothing is left of another", Machine{limits: append(ends(5, time.Second), ends(0, 2*after)...)}, before, WaitLost, false},
-		{"something is left without an end", Machine{limits: limits{{left: 5}}}, at, CountLost, false},
-		{"nothing is left without an end", Machine{limits: limits{{}}}, before, CountLost, false},
-		{"something is left without an end, for longer", Machine{limits: limits{{left: 5}}}, after, NothingLost, true},
+		{"something is left without an end", Machine{limits: []limit{{left: 5}}}, at, CountLost, false},
+		{"nothing is left without an end", Machine{limits: []limit{{}}}, before, CountLost, false},
+		{"something is left without an end, for longer", Machine{limits: []limit{{left: 5}}}, after, NothingLost, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.Settings, tc.m.last = settings, epoch
