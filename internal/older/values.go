@@ -89,7 +89,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = readPercents(line)
 	case n.kind == waitKind:
 		facts, ok = n.readWait(facts, line)
-	case n.Role == Name || n.Role == Subname:
+	case n.Role.isText():
 		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
