@@ -223,8 +223,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	d.table()
-	w := writing{d: d, h: h, clock: text.Clock{Header: h, Arrived: now}, policies: f.Policies}
+	w := writing{d: d, rows: d.table(), h: h, clock: text.Clock{Header: h, Arrived: now}, policies: f.Policies}
 	w.fields, w.lines = make([]older.Field, 0, len(d.all)), make([]string, 0, len(d.all))
 	err := w.choose(&f)
 	for i := 0; i < len(w.limits) && err == nil; i++ {
@@ -269,9 +268,10 @@ func (d *Dialect) conflict() error {
 // A writing is a set of fields that is being written.
 type writing struct {
 	d        *Dialect
-	h        http.Header // as it was
-	clock    text.Clock  // of the response
-	policies []Policy    // all
+	rows     *older.Table // of d
+	h        http.Header  // as it was
+	clock    text.Clock   // of the response
+	policies []Policy     // all
 	limits   []writtenLimit
 	fields   []older.Field
 	lines    []string // of all fields
@@ -337,6 +337,7 @@ func (w *writing) write(l *writtenLimit) error {
 	}
 	for i := range w.d.all {
 		field, key := &w.d.all[i], w.d.keys[i]
+		w.record(field.Role, key, l)
 		value, err := w.value(field, key, l)
 		if err == nil && value != "" {
 			err = w.put(key, l.Name, value)
@@ -348,57 +349,93 @@ func (w *writing) write(l *writtenLimit) error {
 	return nil
 }
 
-// value returns the value of a field for a limit, or "", and records the numbers in it.
-func (w *writing) value(field *DialectField, key string, l *writtenLimit) (value string, err error) {
-	p := l.policy
+// record adds the numbers that a field with a role contains to those that a reader will find.
+func (w *writing) record(role Role, key string, l *writtenLimit) {
+	switch {
+	case role == RoleQuota && key == draft.LimitKey: // the Dictionary has all three
+		l.quota, l.remaining, l.reset = l.policy.Quota, l.Remaining, l.Reset
+	case role == RoleQuota:
+		l.quota = l.policy.Quota
+	case role == RoleRemaining:
+		l.remaining = l.Remaining
+	case role == RoleUsed && w.writesUsed(l): // the third number follows from the other two
+		l.quota, l.remaining = l.policy.Quota, l.Remaining
+	case role == RoleReset:
+		l.reset = l.Reset
+	}
+}
+
+// value returns the value of a field for a limit, or "".
+func (w *writing) value(field *DialectField, key string, l *writtenLimit) (string, error) {
 	switch field.Role {
 	case RoleQuota:
-		if l.quota = p.Quota; key == draft.LimitKey {
+		if key == draft.LimitKey {
 			return w.dictionary(l)
 		}
-		if value, err = w.count(p.Quota); value != "" && field.behind != "" && !w.d.many {
-			others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
-			return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first as that of the quota
-		}
-		return value, err
+		return w.quota(field, l.policy)
 	case RoleRemaining:
-		l.remaining = l.Remaining
 		return w.count(l.Remaining)
 	case RoleUsed:
-		other := func(f DialectField) bool { return f.Role == RoleQuota || f.Role == RoleRemaining }
-		if l.Remaining >= 0 && l.Remaining <= p.Quota && slices.ContainsFunc(w.d.all, other) {
-			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from the other two
-			return w.count(p.Quota - l.Remaining)
+		if w.writesUsed(l) {
+			return w.count(l.policy.Quota - l.Remaining)
 		}
 	case RoleReset:
-		l.reset = l.Reset
 		return w.time(l.Reset, field.Format)
 	case RoleWindow:
-		if p.Window.ok && p.Window.n < draft.MinWindow {
-			return "", ErrRange
-		}
-		if field.Format == TimeMilli || field.Format == TimeDuration {
-			return w.time(p.Window, field.Format)
-		}
-		return w.time(p.Window, TimeSeconds)
+		return w.window(l.policy.Window, field.Format)
 	case RoleName:
 		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
 			return l.Name, nil
 		}
 	case RolePolicies:
-		if w.d.many || isCurrent(w.h[key]) {
-			return "", nil
-		}
-		seen := make(map[int64]bool, len(w.policies))
-		for i := range w.policies {
-			if q := w.policies[i].Quota; seen[q] && q != Unknown {
-				return "", ErrDuplicate
-			}
-			seen[w.policies[i].Quota] = true
-		}
-		return appendPolicies("", "w", w.policies) // draft-06 Section 3.2
+		return w.policyList(key)
 	}
 	return "", nil
+}
+
+// writesUsed reports whether the used units of a limit are written: they need a quota or a
+// remaining next to them.
+func (w *writing) writesUsed(l *writtenLimit) bool {
+	return l.Remaining >= 0 && l.Remaining <= l.policy.Quota && slices.ContainsFunc(w.d.all, func(f DialectField) bool {
+		return f.Role == RoleQuota || f.Role == RoleRemaining
+	})
+}
+
+// quota returns the quota of a policy, followed by all policies if the field has them.
+func (w *writing) quota(field *DialectField, p *Policy) (string, error) {
+	value, err := w.count(p.Quota)
+	if value == "" || field.behind == "" || w.d.many {
+		return value, err
+	}
+	others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
+	return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first as that of the quota
+}
+
+// window formats the window of a policy, in seconds unless the format is another span of time.
+func (w *writing) window(s Seconds, format TimeFormat) (string, error) {
+	if s.ok && s.n < draft.MinWindow {
+		return "", ErrRange
+	}
+	if format != TimeMilli && format != TimeDuration {
+		format = TimeSeconds
+	}
+	return w.time(s, format)
+}
+
+// policyList returns all policies as a list of Integer policies (draft-06 Section 3.2). It returns
+// "" if the field cannot have them all, or is in the current form.
+func (w *writing) policyList(key string) (string, error) {
+	if w.d.many || isCurrent(w.h[key]) {
+		return "", nil
+	}
+	seen := make(map[int64]bool, len(w.policies))
+	for i := range w.policies {
+		if q := w.policies[i].Quota; seen[q] && q != Unknown {
+			return "", ErrDuplicate
+		}
+		seen[w.policies[i].Quota] = true
+	}
+	return appendPolicies("", "w", w.policies)
 }
 
 // put adds a field. The name of the limit replaces a * in its key.
@@ -417,7 +454,7 @@ func (w *writing) put(key, name, value string) error {
 	}
 	n := len(w.lines)
 	w.lines = append(w.lines, value)
-	w.fields = append(w.fields, w.d.table().Field(key, w.lines[n:n+1:n+1]))
+	w.fields = append(w.fields, w.rows.Field(key, w.lines[n:n+1:n+1]))
 	return nil
 }
 
@@ -443,10 +480,9 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	if isCurrent(w.h[draft.LimitKey]) {
 		return "", ErrDuplicate
 	}
-	l.remaining, l.reset = l.Remaining, l.Reset
-	quota, err := w.count(l.quota)
-	remaining, err2 := w.count(l.remaining)
-	reset, err3 := w.time(l.reset, TimeSeconds)
+	quota, err := w.count(l.policy.Quota)
+	remaining, err2 := w.count(l.Remaining)
+	reset, err3 := w.time(l.Reset, TimeSeconds)
 	if err := cmp.Or(err, err2, err3); err != nil {
 		return "", err
 	}

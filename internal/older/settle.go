@@ -84,18 +84,14 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally to which an unnamed tally belongs, or -1. Numbers belong to
-// a tally of another family only if the same remains in both. units is how many units of a bare
-// reset make a second.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how many
+// units of a bare reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers(), false
 	best = -1
 	for i := range ts.list {
-		t := &ts.list[i]
-		switch {
-		case t.policy == "" || !t.numbers() || !u.agrees(t):
-		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both; a reset alone has no number to compare
-		case t.window != 0 && !u.reset.fits(t.window, units):
+		switch t := &ts.list[i]; {
+		case !u.mayBelongTo(t, units):
 		case best < 0:
 			best = i
 		case counted:
@@ -108,6 +104,15 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		return -1
 	}
 	return best
+}
+
+// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t.
+// Those of another family can only if the same remains in both, as Kong sends it. A reset alone
+// has no number to compare.
+func (u *tally) mayBelongTo(t *tally, units int64) bool {
+	return t.policy != "" && t.numbers() && u.agrees(t) &&
+		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&
+		(t.window == 0 || u.reset.fits(t.window, units))
 }
 
 // dropComments drops a vendor's policies without a limit if the usual fields are present,

@@ -109,49 +109,59 @@ var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unk
 // add adds the facts of a field with a number, from 1, and returns how many it could read.
 func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
-		fact, n, column := &facts[i], f.name, int64(0)
+		fact := &facts[i]
 		if fact.Role == Policies {
 			if len(ts.listed) == MaxMembers {
 				break
 			}
-			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Params: fact.params}
-			same := func(q Policy) bool { return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name }
-			known := slices.ContainsFunc(ts.listed, same)          // descriptors of Envoy have names
-			if !known && (p.Quota != 0 || f.order <= draftOrder) { // X-RateLimit-Policy: 50;w=1, 0;w=2592000 (Brave)
-				*grow(&ts.listed) = p
-			}
+			ts.listPolicy(f, fact)
 			taken++
 			continue
 		}
-		if !text.IsName(fact.Policy) || (fact.Role == Name || fact.Role == Subname) && !text.IsName(fact.Value) {
+		if !text.IsName(fact.Policy) || fact.Role.isText() && !text.IsName(fact.Value) {
 			continue
 		}
-		switch {
-		case f.columns != 0:
-			column = int64(i)
-		case fact.Role != Quota:
-			column = -fact.window
-		}
-		id := tallyID{policy: below(n.Policy, fact.Policy), column: column}
-		if id.policy == "" {
-			id.family = n.family
-		}
-		at := ts.at(id, n)
+		at := ts.at(f.tallyID(fact, i), f.name)
 		if at < 0 { // bound: there is no room
 			break
 		}
+		f.tally = at
 		t := &ts.list[at]
-		t.usual, t.unit = cmp.Or(t.usual, n.Window), cmp.Or(t.unit, n.Unit)
-		if n.columns != "" && f.columns == 2 { // bound: the row names two
-			t.columnName = strings.Split(n.columns, "|")[column]
+		t.usual, t.unit = cmp.Or(t.usual, f.Window), cmp.Or(t.unit, f.Unit)
+		if f.name.columns != "" && f.columns == 2 { // bound: the row names two
+			t.columnName = strings.Split(f.name.columns, "|")[t.column]
 			t.usual = hintOf(t.columnName, false).window
 		}
-		if t.take(n, number, fact, c) {
+		if t.take(f.name, number, fact, c) {
 			taken++
 		}
-		f.tally = at
 	}
 	return taken
+}
+
+// listPolicy adds a listed policy, unless it is known.
+func (ts *tallies) listPolicy(f *Field, fact *Fact) {
+	p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: f.Unit, Params: fact.params}
+	same := func(q Policy) bool { return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name }
+	known := slices.ContainsFunc(ts.listed, same)          // descriptors of Envoy have names
+	if !known && (p.Quota != 0 || f.order <= draftOrder) { // X-RateLimit-Policy: 50;w=1, 0;w=2592000 (Brave)
+		*grow(&ts.listed) = p
+	}
+}
+
+// tallyID returns the tally of a fact, which is the i-th fact of its line.
+func (f *Field) tallyID(fact *Fact, i int) tallyID {
+	id := tallyID{policy: below(f.Policy, fact.Policy)}
+	switch {
+	case f.columns != 0:
+		id.column = int64(i)
+	case fact.Role != Quota:
+		id.column = -fact.window
+	}
+	if id.policy == "" {
+		id.family = f.family
+	}
+	return id
 }
 
 // take adds one fact. It returns false if the value is malformed.
@@ -177,13 +187,19 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	if !ok {
 		return isNothing(fact.Value)
 	}
+	t.takeCount(n.order, number, v, fact)
+	return true
+}
+
+// takeCount adds a number of units.
+func (t *tally) takeCount(o order, number int16, v text.Number, fact *Fact) {
 	switch fact.Role {
 	case Quota:
-		if t.quota != Unknown && t.quotaOf < n.order && t.quota != v.Floor() {
+		if t.quota != Unknown && t.quotaOf < o && t.quota != v.Floor() {
 			t.closed = true
-			return true
+			return
 		}
-		t.quotaOf = n.order
+		t.quotaOf = o
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
 		if !v.Neg || !t.unlimited && t.rate == 0 { // else this is unlimited too, or Spring cannot count
@@ -198,7 +214,6 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	default:
 		t.keep(number, None, &t.plain, v.Floor())
 	}
-	return true
 }
 
 // stricter reports whether n allows less than other. Both are numbers of one field.

@@ -30,6 +30,9 @@ func (r Role) number() bool { return Quota <= r && r <= Reset }
 // time reports whether a value of that role is a time.
 func (r Role) time() bool { return r == Reset || r == Window }
 
+// isText reports whether a value of that role is a part of a name.
+func (r Role) isText() bool { return r == Name || r == Subname }
+
 // A wordKind is the part that a word has in a name.
 type wordKind uint8
 

@@ -255,10 +255,8 @@ func (n *name) prefix(policy []string, s string) []string {
 func (n *name) clause(policy []string, said []token) []string {
 	var room [2 * maxWords]token
 	said = spread(room[:0], said)
-	for i := range said {
-		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) { // some servers repeat the anchor (Netflix Zuul)
-			return nil
-		}
+	if hasStop(said) {
+		return nil
 	}
 	at, part := roleAt(said)
 	role := token{}
@@ -276,11 +274,28 @@ func (n *name) clause(policy []string, said []token) []string {
 	if n.kind = plainKind; at >= 0 {
 		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak // law: TestRead
 	}
+	return n.without(at, part, policy, said)
+}
+
+// hasStop reports whether there is a stop word, except in an anchor that some servers repeat
+// (Netflix Zuul).
+func hasStop(said []token) bool {
+	for i := range said {
+		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// without appends the words to those of the policy, except for the role, which is at an index, and
+// the units of a time. part is the policy that is glued to the role.
+func (n *name) without(at int, part string, policy []string, said []token) []string {
 	for i, t := range said {
 		switch {
 		case i == at && part != "":
 			policy = append(policy, part)
-		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", role.covers(t, i-at):
+		case i == at && t.kind != unitWord, n.Role.covers(t, i-at):
 		case t.kind == unitWord && n.Role.time(): // law: TestWords
 			n.Format = cmp.Or(t.format, n.Format)
 		default:
@@ -293,11 +308,13 @@ func (n *name) clause(policy []string, said []token) []string {
 
 // covers reports whether another word adds nothing to the role: Remaining-Count,
 // Limit-Window, Window-Reset, Refresh-Limit.
-func (role *token) covers(t token, offset int) bool {
-	switch role.role {
-	case Window:
+func (r Role) covers(t token, offset int) bool {
+	switch {
+	case t.kind == fillWord, t.text == "":
+		return true
+	case r == Window:
 		return t.role == Reset // the renewal period (GitHub Models)
-	case Reset:
+	case r == Reset:
 		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
 	}
 	return offset > 0 && t.role == Used
@@ -328,14 +345,7 @@ func roleAt(said []token) (at int, part string) {
 	for last > 0 && said[last].kind == unitWord {
 		last--
 	}
-	sure, between := -1, -1
-	for i := range said[:last] {
-		if s := &said[i]; s.kind == roleWord && !s.yields() {
-			sure = i
-		} else if s.kind == roleWord {
-			between = i
-		}
-	}
+	sure, between := lastRoles(said[:last])
 	t := &said[last]
 	switch {
 	case sure >= 0 && t.yields():
@@ -360,6 +370,21 @@ func roleAt(said []token) (at int, part string) {
 		between = sure
 	}
 	return between, ""
+}
+
+// lastRoles returns the index of the last sure role, and that of the last other role, or -1.
+func lastRoles(said []token) (sure, unsure int) {
+	sure, unsure = -1, -1
+	for i := range said {
+		switch s := &said[i]; {
+		case s.kind != roleWord:
+		case s.yields():
+			unsure = i
+		default:
+			sure = i
+		}
+	}
+	return sure, unsure
 }
 
 // yields reports whether a surer word before takes precedence as the role.
