@@ -128,31 +128,12 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 const maxRounds = 3
 
 // target returns the limits that a form should announce. A limit of own lowers the one of its
-// name. Of all others the tightest lowers the tightest limit of requests, if it is tighter.
+// name. The tightest remaining limit of own lowers the form's tightest limit of requests, if it is
+// tighter.
 func (e *lowering) target(form *olderForm) []share {
 	limits := sharesOf(&Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)})
-	index := map[string]int{}
-	for i, l := range limits {
-		index[l.Name] = i
-	}
-	var rest, tightest share
-	named := false // a limit of own has the name of one of the form
-	for _, own := range e.own {
-		i, ok := index[own.Name]
-		switch {
-		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.Canonical() == own.policy.Unit.Canonical():
-			limits[i].lower(own, true)
-			named = true
-		case own.Remaining > 0 && !own.policy.Unit.countsRequests(): // it says nothing of other limits
-		case own.tighter(rest):
-			rest = own
-		}
-	}
-	for _, l := range limits {
-		if l.Remaining != Unknown && l.policy.Unit.countsRequests() && l.tighter(tightest) {
-			tightest = l
-		}
-	}
+	rest, named := e.lowerNamed(limits)
+	tightest := tightestRequests(limits)
 	if rest.Limit == nil || tightest.Limit == nil || !rest.tighter(tightest) {
 		return limits
 	}
@@ -163,6 +144,37 @@ func (e *lowering) target(form *olderForm) []share {
 	used := slices.ContainsFunc(form.holders, func(h older.Holder) bool { return h.Role == older.Used })
 	tightest.lower(rest, alone && !used && tightest.Name == e.options.Name) // the form names no policy
 	return limits
+}
+
+// lowerNamed lowers each limit to that of own with the same name and unit, and reports whether there
+// is one. rest is the tightest of the other limits of own that concern all requests.
+func (e *lowering) lowerNamed(limits []share) (rest share, named bool) {
+	index := make(map[string]int, len(limits))
+	for i, l := range limits {
+		index[l.Name] = i
+	}
+	for _, own := range e.own {
+		i, ok := index[own.Name]
+		switch {
+		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.Canonical() == own.policy.Unit.Canonical():
+			limits[i].lower(own, true)
+			named = true
+		case own.Remaining > 0 && !own.policy.Unit.countsRequests(): // it shows nothing about other limits
+		case own.tighter(rest):
+			rest = own
+		}
+	}
+	return rest, named
+}
+
+// tightestRequests returns the tightest limit of requests, or a share without a limit.
+func tightestRequests(limits []share) (tightest share) {
+	for _, l := range limits {
+		if l.Remaining != Unknown && l.policy.Unit.countsRequests() && l.tighter(tightest) {
+			tightest = l
+		}
+	}
+	return tightest
 }
 
 // A share is a limit and its policy.

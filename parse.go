@@ -203,13 +203,17 @@ func (p *parser) readMember() bool {
 	if !named {
 		return p.fail(start, "", ErrType)
 	}
-	return draft.Required&^m.seen|m.bad == 0 || p.judge(start)
+	if m.seen&draft.Required != draft.Required || m.bad != 0 {
+		p.judge(start)
+		return false
+	}
+	return true
 }
 
 // judge stores the first fault in the member at start. A missing parameter is a fault at start.
 // judge is called after the whole member, because a later duplicate replaces an earlier parameter
 // (RFC 9651 Section 4.2.3.2).
-func (p *parser) judge(start int) bool {
+func (p *parser) judge(start int) {
 	m := &p.member
 	p.off = len(p.Text)
 	for i := range p.field.Params {
@@ -217,7 +221,7 @@ func (p *parser) judge(start int) bool {
 		bit := uint8(1) << d.Slot
 		off, err := m.offs[d.Slot], ErrRange
 		switch {
-		case draft.Required&^m.seen&bit != 0:
+		case m.seen&bit == 0 && draft.Required&bit != 0:
 			off, err = start, ErrMissing
 		case m.bad&bit == 0:
 			continue
@@ -228,7 +232,6 @@ func (p *parser) judge(start int) bool {
 			p.fail(off, d.Key, err)
 		}
 	}
-	return false
 }
 
 // readParams reads the parameters of a member (RFC 9651 Section 4.2.3.2).

@@ -353,15 +353,12 @@ func invites(l *ratelimit.Limit, p, shortest *ratelimit.Policy) bool {
 
 // response checks the fields against the rest of the response.
 func (c *checker) response() {
-	status, storable, trailers := c.resp.StatusCode, c.storable(), ratelimit.HeaderOf(c.resp.Trailer)
-	refused := status == http.StatusTooManyRequests
-	if refused && storable && len(c.resp.Header[draft.PolicyKey])+len(c.resp.Header[draft.LimitKey]) > 0 {
-		c.add(ruleStored, "Cache-Control", -1)
+	storable, stored := c.storable(), text.Stored(c.resp.Header)
+	refused := c.resp.StatusCode == http.StatusTooManyRequests
+	if refused {
+		c.refusal(storable, stored)
 	}
-	limits := c.fields.Limits
-	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[text.RetryAfterKey]) == 0 && !text.Stored(c.resp.Header) {
-		c.add(ruleRefused, ratelimit.LimitField, 0)
-	}
+	trailers := ratelimit.HeaderOf(c.resp.Trailer)
 	for _, field := range [...]*draft.Field{draft.Policies, draft.Limits} {
 		if _, sent := trailers[field.Key]; sent {
 			c.add(ruleTrailer, field.Name, -1)
@@ -369,16 +366,32 @@ func (c *checker) response() {
 		if len(c.resp.Header[field.Key]) == 0 {
 			continue
 		}
-		if status/100 == 3 && status != http.StatusNotModified {
+		if c.redirects() {
 			c.add(ruleRedirection, field.Name, -1)
 		}
 		switch {
-		case text.Stored(c.resp.Header):
+		case stored:
 			c.add(ruleCached, field.Name, -1)
 		case storable && !refused:
 			c.add(ruleStorable, field.Name, -1)
 		}
 	}
+}
+
+// refusal checks the fields of a 429.
+func (c *checker) refusal(storable, stored bool) {
+	if storable && len(c.resp.Header[draft.PolicyKey])+len(c.resp.Header[draft.LimitKey]) > 0 {
+		c.add(ruleStored, "Cache-Control", -1)
+	}
+	limits := c.fields.Limits
+	if len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[text.RetryAfterKey]) == 0 && !stored {
+		c.add(ruleRefused, ratelimit.LimitField, 0)
+	}
+}
+
+// redirects reports whether the response is a redirection.
+func (c *checker) redirects() bool {
+	return c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
 }
 
 // storable reports whether the header permits a cache to reuse the response. Without a permission
@@ -387,22 +400,7 @@ func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	explicit, fresh := false, false // a lifetime is given, and is not over
-	for _, line := range c.resp.Header["Cache-Control"] {
-		for directive := range strings.SplitSeq(strings.ToLower(line), ",") {
-			name, value, _ := strings.Cut(text.Trim(directive), "=")
-			switch name {
-			case "no-store", "no-cache":
-				return false
-			case "public":
-				fresh = true
-			case "max-age", "s-maxage":
-				age, ok := text.ParseNumber(text.Unquote(value))
-				explicit = true
-				fresh = fresh || ok && age.Floor() > 0
-			}
-		}
-	}
+	explicit, fresh := cacheControl(c.resp.Header["Cache-Control"])
 	if explicit || fresh {
 		return fresh
 	}
@@ -412,6 +410,27 @@ func (c *checker) storable() bool {
 		}
 	}
 	return false
+}
+
+// cacheControl reports whether Cache-Control decides whether a cache may reuse a response, and
+// whether it may (RFC 9111 Section 5.2.2).
+func cacheControl(lines []string) (explicit, fresh bool) {
+	for _, line := range lines {
+		for directive := range strings.SplitSeq(strings.ToLower(line), ",") {
+			name, value, _ := strings.Cut(text.Trim(directive), "=")
+			switch name {
+			case "no-store", "no-cache":
+				return true, false
+			case "public":
+				fresh = true
+			case "max-age", "s-maxage":
+				age, ok := text.ParseNumber(text.Unquote(value))
+				explicit = true
+				fresh = fresh || ok && age.Floor() > 0
+			}
+		}
+	}
+	return explicit, fresh
 }
 
 // retryAfter checks that Retry-After has the form of RFC 9110 Section 10.2.3. It may not end before

@@ -133,45 +133,64 @@ var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$
 // curl -v, the first status line and all lines of responses begin with "<". Before the first
 // response, or if there is none, it calls emit with nil.
 func readLines(r *bufio.Reader, emit func(*response)) error {
-	var p *response
-	host, found, verbose, body := "", false, false, false
+	t := textReader{emit: emit}
 	for number := 1; ; number++ {
 		line, err := readLine(r)
 		switch {
 		case err == io.EOF:
-			emit(p)
+			emit(t.response)
 			return nil
 		case err != nil:
 			return err
 		}
-		if !found && strings.HasPrefix(line, "< HTTP/") {
-			p, verbose = nil, true // the lines before are about the connection
+		if line, received := t.received(line); received {
+			t.add(line, number)
 		}
-		if name, value, _ := strings.Cut(line, ": "); strings.EqualFold(name, "> Host") && (verbose || !found) {
-			host = value
-		}
-		if verbose {
-			var received bool
-			if line, received = strings.CutPrefix(line, "<"); !received {
-				continue
-			}
-			line = strings.TrimLeft(line, " \t")
-		}
-		if at := strings.LastIndex(line, "HTTP/"); body && !verbose && at > 0 && statusLine.MatchString(line[at:]) {
-			line = line[at:] // the body ends without a newline
-		}
-		switch status := statusLine.FindStringSubmatch(line); {
-		case status != nil:
-			emit(p)
-			p, found, body = newResponse(status[1]), true, false
-			p.host = host
-		case body:
-		case line == "":
-			body = p != nil
-		default:
-			p = cmp.Or(p, newResponse(""))
-			p.addLine(line, number)
-		}
+	}
+}
+
+// A textReader reads the lines of a text with responses.
+type textReader struct {
+	emit     func(*response)
+	response *response // nil if no header has begun
+	host     string    // to which curl -v sends the request
+	found    bool      // there was a status line
+	verbose  bool      // the text is the output of curl -v
+	body     bool      // the header of the response has ended
+}
+
+// received returns the part of a line that was received, and reports whether there is one. It also
+// reads what curl -v prints about the request.
+func (t *textReader) received(line string) (part string, ok bool) {
+	if !t.found && strings.HasPrefix(line, "< HTTP/") {
+		t.response, t.verbose = nil, true // the lines before are about the connection
+	}
+	if name, value, _ := strings.Cut(line, ": "); strings.EqualFold(name, "> Host") && (t.verbose || !t.found) {
+		t.host = value
+	}
+	if !t.verbose {
+		return line, true
+	}
+	part, ok = strings.CutPrefix(line, "<")
+	return strings.TrimLeft(part, " \t"), ok
+}
+
+// add adds a line that was received.
+func (t *textReader) add(line string, number int) {
+	if at := strings.LastIndex(line, "HTTP/"); t.body && !t.verbose && at > 0 && statusLine.MatchString(line[at:]) {
+		line = line[at:] // the body ends without a newline
+	}
+	switch status := statusLine.FindStringSubmatch(line); {
+	case status != nil:
+		t.emit(t.response)
+		t.response, t.found, t.body = newResponse(status[1]), true, false
+		t.response.host = t.host
+	case t.body:
+	case line == "":
+		t.body = t.response != nil
+	default:
+		t.response = cmp.Or(t.response, newResponse(""))
+		t.response.addLine(line, number)
 	}
 }
 
