@@ -92,7 +92,6 @@ type member struct {
 	name   string
 	seen   uint8                     // the slots of the defined parameters that were read, as bits
 	bad    uint8                     // the slots of the parameters that break their definition, as bits
-	twice  uint8                     // the slots of the parameters that were read more than once, as bits
 	num    [draft.IntegerSlots]int64 // the values, by slot
 	offs   [draft.Slots]int          // where the values start, by slot
 	kinds  [draft.Slots]sf.Kind      // the types of the values, by slot
@@ -162,7 +161,7 @@ func (p *parser) next() bool {
 	if p.item >= 0 {
 		p.i = text.Past(p.Text, p.i+1, text.OWS) // past the comma
 		m := &p.member
-		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
+		m.seen, m.bad, m.unit, m.key, m.params = 0, 0, "", nil, nil
 		m.num[draft.TimeSlot] = 0
 		clear(m.index)
 	}
@@ -284,7 +283,6 @@ func (m *member) full(key string, def *draft.Param, n int) bool {
 // replaces an earlier value.
 func (m *member) set(d *draft.Param, kind sf.Kind, off int, s *sf.Scanner) {
 	bit := uint8(1) << d.Slot
-	m.twice |= m.seen & bit
 	m.seen |= bit
 	m.bad &^= bit
 	m.kinds[d.Slot], m.offs[d.Slot] = kind, off
