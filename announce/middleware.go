@@ -1,3 +1,40 @@
+// Package announce is for servers: it announces the limits of your rate limiter in every response,
+// and refuses requests over a limit. Gateways use it too.
+//
+//	limiter := &announce.Middleware{Take: take} // take asks your rate limiter
+//	http.ListenAndServe(addr, limiter.Handler(mux))
+//
+// A [Middleware] writes RateLimit-Policy and RateLimit, and the older forms that your clients know.
+// It answers a request over a limit with 429, Retry-After and a problem document (RFC 9457). In
+// front of a reverse proxy it joins its limits with those from upstream. To refuse a request in a
+// handler, call [Refuse]. A gateway without net/http calls [ratelimit.RestrictHeader].
+//
+// # Kinds of limiters
+//
+// How each kind of limiter fills in the parameters:
+//
+//	limiter             q      w             r                t
+//	fixed window        limit  window        limit − used     end of the window − now
+//	sliding log         limit  window        limit − entries  oldest entry + window − now
+//	sliding counter     limit  window        see SlidingWindow
+//	token bucket, GCRA  burst  burst ÷ rate  whole tokens     until the next token; refused: until it could pass
+//	concurrency         slots  absent        free slots       absent; and qu="concurrent-requests"
+//
+// [FixedWindow] writes the first two, [SlidingWindow] the third, and [TokenBucket] the
+// fourth. An example of [Middleware] writes the last. If r is 0, a client waits for t.
+// Otherwise it can spread its requests, one every t ÷ r seconds.
+//
+// # What to announce
+//
+// Announce no more than the server can serve (draft-11 Section 6). [ratelimit.Limit.Cap] can keep a
+// client from spending a whole quota in the last second of a window. [ratelimit.Limit.Jitter]
+// spreads the moments at which clients come back (Section 8.5). Call them before you put a limit
+// into a [Decision]. An intermediary may lower the values of upstream, but never raise them
+// (Section 7.2).
+//
+// Make partition keys from the request alone, and document how (Section 6.1). Hash keys that could
+// identify the client. Leave the fields out if a client could use them to saturate the server
+// (Section 8.2). Limits do not bind clients: a server must still protect itself (Section 8.1).
 package announce
 
 import (
