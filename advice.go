@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"io"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -35,11 +37,15 @@ type Advisor struct {
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
 	// Refused reports a refusal that only the body shows, and how long to wait; 0, or less, is
-	// unknown. An example is GitHub's secondary limit: a 403 with something remaining. Refused is
-	// called for every response, and must leave the body to be read again. If it is nil or
-	// returns false, the status and the fields decide alone.
+	// unknown. An example is GitHub's secondary limit: a 403 with something remaining. [Final] is
+	// a refusal that no wait ends, such as an exhausted budget. Refused is called for every
+	// response, and must leave the body to be read again. If it is nil or returns false, the
+	// status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
+
+// Final is the wait of a refusal that no wait ends: see Refused of [Advisor].
+const Final time.Duration = math.MinInt64
 
 // A Source is the reason for the wait of an [Advice].
 type Source int
@@ -63,7 +69,9 @@ func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 // server may refuse a request although something remains (draft-11 Section 4.1.1), and the
 // quota need not be back at the end of a wait (Section 8.4).
 type Advice struct {
-	Wait  time.Duration // before the next request, from the arrival of the response: 0 (go on) to MaxWait
+	// Wait is how long to wait before the next request, from the arrival of the response: 0 to
+	// MaxWait. 0 means to go on, or after a refusal to back off: see Delay.
+	Wait  time.Duration
 	Asked time.Duration // the wait that the server asks for, which may be longer than MaxWait
 	// Pace is the time between requests that spreads the remaining requests over the time left. It
 	// is rounded up, such as 500 ms for r=60;t=30; 0 is unknown. MaxWait does not cut it.
@@ -77,7 +85,38 @@ type Advice struct {
 	// one if nothing remains, or if it has a Retry-After. Advisor.Refused can report others. A
 	// 503 without a wait may be an outage; it counts, because nginx refuses so by default.
 	Refused bool
-	Fields  Fields // all policies and limits; none for a response from a cache
+	// Final is true if Advisor.Refused returned [Final]: to send the request again is of no use.
+	// Refused is true then, and Wait and Asked are 0.
+	Final  bool
+	Fields Fields // all policies and limits; none for a response from a cache
+	// Malformed is the error of [ParseAny], which joins a [*FieldError] for each malformed field;
+	// nil if there is none. The Advice ignores these fields.
+	Malformed error
+}
+
+// The bounds of [Advice.Delay] after a refusal that names no time.
+const (
+	firstDelay = time.Second
+	mostDelay  = 32 * time.Second
+)
+
+// Delay returns how long to wait before the request is sent again for the attempt-th time, from 0.
+// If the response asked for a wait, it is Wait. After any other refusal it is a random time between
+// half of and the whole of 1 s × 2^attempt, at most 32 s: clients that were refused together do not
+// come back together. If the response was no refusal and asked for no wait, or if the refusal is
+// Final, it is 0. A negative attempt is 0.
+func (a Advice) Delay(attempt int) time.Duration {
+	switch {
+	case a.Wait > 0:
+		return a.Wait
+	case !a.Refused || a.Final:
+		return 0
+	}
+	whole := firstDelay
+	for ; attempt > 0 && whole < mostDelay; attempt-- {
+		whole *= 2
+	}
+	return whole/2 + rand.N(whole/2+1)
 }
 
 // String returns what to do and why, for people, such as
@@ -85,22 +124,25 @@ type Advice struct {
 //	go on, pace 500ms
 //	wait 30s (limit "burst";r=0;t=30)
 //	wait 10m0s of 34m0s (Retry-After, limit "daily";r=0;t=2040)
-//	refused; it does not say for how long
-//	nothing remains; it does not say for how long
+//	refused for good (Advisor.Refused)
+//	refused, back off
+//	nothing remains, and no reset is known
 //
 // If MaxWait cut the wait, the second duration is Asked. Durations are rounded to seconds from a
 // minute on, and to milliseconds from a second on. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var says string
 	switch {
-	case a.Refused && a.Source == SourceNone:
-		says = "refused; it does not say for how long"
+	case a.Final:
+		says = "refused for good"
+	case a.Refused && a.Wait == 0:
+		says = "refused, back off"
 	case a.Refused:
 		says = "refused, wait " + readable(a.Wait)
 	case a.Wait > 0:
 		says = "wait " + readable(a.Wait)
 	case a.Source == SourceNone && a.Fields.exhausted():
-		says = "nothing remains; it does not say for how long"
+		says = "nothing remains, and no reset is known"
 	default:
 		says = "go on"
 	}
@@ -210,9 +252,12 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var unlessAsked time.Duration // the wait of a refusal without Retry-After
 	if c.Refused != nil {
 		unlessAsked, a.Refused = c.Refused(resp)
+		a.Final = a.Refused && unlessAsked == Final
 	}
 	wait, asked := c.readHeader(&a, resp.Header, received)
 	switch {
+	case a.Final:
+		a.Source = SourceRefused
 	case asked && (a.Refused || resp.StatusCode/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()):
 		a.overrule(wait, SourceRetryAfter)
 	case a.Refused && unlessAsked > 0:
@@ -305,7 +350,9 @@ func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait
 	wait, asked = readRetryAfter(&clock)
 	var elsewhere time.Duration
 	if !stored {
-		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy, clock) // what cannot be read MUST be ignored (draft-11 Section 7)
+		var faults []*FieldError
+		a.Fields, elsewhere, faults = parseAny(h, &c.Legacy, clock)
+		a.Malformed = joinFaults(faults) // which MUST be ignored (draft-11 Section 7)
 	}
 	if asked {
 		return wait, true
@@ -384,7 +431,7 @@ func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 		return nil
 	}
 	e := &RefusedError{Status: resp.StatusCode, Advice: a}
-	if a.Source != SourceNone {
+	if a.Source != SourceNone && !a.Final {
 		e.Until = received.Add(a.Asked)
 	}
 	if resp.Body == nil {

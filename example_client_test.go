@@ -62,7 +62,7 @@ func ExampleAdvice_String() {
 	// go on, pace 500ms
 	// wait 30s (limit "burst";r=0;t=30)
 	// wait 10m0s of 34m0s (Retry-After, limit "daily";r=0;t=2040)
-	// refused; it does not say for how long
+	// refused, back off
 }
 
 func ExampleFields_String() {
