@@ -39,15 +39,42 @@ func refusal() *http.Response {
 	}))
 }
 
-// Retry-After takes precedence over the fields of limits.
-func ExampleSource() {
-	toStdout()
-	resp := refusal()
-	advice := ratelimit.Advise(resp, time.Now())
-	if advice.Wait > 0 {
-		log.Printf("waiting %v because of %v", advice.Wait, advice.Source)
+// do sends a request again while it is refused.
+func do(client *http.Client, req *http.Request) (*http.Response, error) {
+	for attempt := 0; ; attempt++ {
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		advice := ratelimit.Advise(resp, time.Now())
+		if !advice.Refused || advice.Final || attempt == 5 {
+			return resp, nil
+		}
+		resp.Body.Close()
+		log.Print(advice)
+		time.Sleep(advice.Delay(attempt)) // or until the context of the request ends
 	}
-	// Output: waiting 12s because of retry-after
+}
+
+// A loop that waits as refusals ask, and backs off after refusals that ask for no wait.
+func ExampleAdvice_Delay() {
+	toStdout()
+	refusals := 1
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if refusals--; refusals >= 0 {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	req, err := http.NewRequest("GET", server.URL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	resp, err := do(server.Client(), req)
+	fmt.Println(resp.StatusCode, err)
+	// Output:
+	// refused, back off
+	// 200 <nil>
 }
 
 // The error of a refusal contains the time to come back.

@@ -60,3 +60,26 @@ func Example_readmeCost() {
 	fmt.Println(resp.StatusCode)
 	// Output: 404
 }
+
+// A client that waits at most two minutes, and stops at refusals that no wait ends.
+func ExampleTransport_patience() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Should-Retry", "false")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &obey.Transport{
+		MaxRetries: 3,
+		Patience:   2 * time.Minute,
+		Advisor: ratelimit.Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+			return ratelimit.Final, resp.Header.Get("X-Should-Retry") == "false"
+		}},
+	}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 429
+}

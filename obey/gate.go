@@ -138,8 +138,8 @@ const (
 	ReasonPace        = Reason(machine.Pace)        // "pace": requests are spaced
 )
 
-// A WaitError is returned if a request was not sent because the deadline of its context comes
-// before the end of the wait. It matches [context.DeadlineExceeded].
+// A WaitError is returned if a request was not sent because the wait would end after the deadline of
+// its context, or would take longer than [Transport.Patience]. It matches [context.DeadlineExceeded].
 type WaitError struct {
 	Until  time.Time        // when the wait ends; zero if that depends on the answer to another request
 	Advice ratelimit.Advice // as in [Wait]
@@ -149,7 +149,7 @@ type WaitError struct {
 // Error contains the end of the wait and the name of the limit, if they are known. The name is
 // quoted and cut to 128 bytes.
 func (e *WaitError) Error() string {
-	text := "ratelimit: not sent: the deadline is before the end of the wait"
+	text := "ratelimit: not sent: the wait would end too late"
 	if !e.Until.IsZero() {
 		text += " at " + e.Until.UTC().Format(time.RFC3339)
 	}
@@ -203,6 +203,10 @@ func (p *Pass) Answered(a ratelimit.Advice, received time.Time) {
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
 // "". If end is not nil, the request is under way until the caller calls end, when the body ends.
 func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time, hasBody bool) (end func()) {
+	if a.Final { // it shows nothing about other requests
+		p.Failed()
+		return nil
+	}
 	p.finish(func(now time.Time) {
 		if received.IsZero() || received.After(now) {
 			received = now

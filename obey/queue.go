@@ -33,6 +33,7 @@ type waiter struct {
 	wake     chan struct{} // closed when the wait is decided
 	deadline time.Time     // zero if there is none
 	index    int32         // in the deadlines
+	patient  bool          // only the wait has this deadline, and not the answer
 	decided  bool
 }
 
@@ -100,6 +101,8 @@ type entrant struct {
 	path      string                   // the first segment, which belongs to a resource; "" if the key has none
 	trip      machine.Trip             // its prices, and whether it follows a redirection
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
+	patience  time.Time                // when the wait ends at the latest; zero is when the context ends
+	waited    time.Duration            // before earlier tries; counted if the Transport has a Patience
 	waiting   func(Wait) (done func()) // called before Gate.Waiting; may be nil
 }
 
@@ -109,10 +112,20 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g, path: r.path, leg: leg{trip: r.trip}}
-	deadline, _ := ctx.Deadline()
-	w, why := g.begin(p, key, deadline)
+	asks := waiter{pass: p}
+	asks.deadline, _ = ctx.Deadline()
+	if !r.patience.IsZero() && (asks.deadline.IsZero() || r.patience.Before(asks.deadline)) {
+		asks.deadline, asks.patient = r.patience, true
+	}
+	w, why := g.begin(&asks, key)
 	if w == nil {
 		return p, nil
+	}
+	var expired <-chan time.Time
+	if w.patient {
+		timer := time.NewTimer(time.Until(w.deadline))
+		defer timer.Stop()
+		expired = timer.C
 	}
 	waited := false
 	defer func() {
@@ -126,6 +139,8 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 		case <-w.wake:
 		case <-ctx.Done():
 			g.leave(w, context.Cause(ctx))
+		case <-expired:
+			g.leave(w, errExpired)
 		case <-r.cancelled:
 			g.leave(w, errCancelled)
 		}
@@ -137,11 +152,14 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	return p, nil
 }
 
-var errCancelled = errors.New("ratelimit: request canceled")
+var (
+	errCancelled = errors.New("ratelimit: request canceled")
+	errExpired   = errors.New("ratelimit: the patience has ended") // becomes a WaitError
+)
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request into the
 // queue, and returns why it waits. If the deadline is certain to come first, the wait is over.
-func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wait) {
+func (g *Gate) begin(asks *waiter, key []byte) (w *waiter, why Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // with the lock, so that the time of the machine never goes back
@@ -149,18 +167,17 @@ func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wa
 	if e == nil {
 		return nil, why
 	}
-	asks := waiter{pass: p, deadline: deadline}
-	x, v := e.holder(&asks, now)
+	x, v := e.holder(asks, now)
 	if x != nil { // unless its timer is late
 		x.admit(now)
-		x, v = e.holder(&asks, now)
+		x, v = e.holder(asks, now)
 	}
 	if x == nil {
-		e.send(p, now)
+		e.send(asks.pass, now)
 		return nil, why
 	}
-	why = x.state(now, &p.trip)
-	w = &waiter{pass: p, deadline: deadline, wake: make(chan struct{})}
+	why = x.state(now, &asks.pass.trip)
+	w = &waiter{pass: asks.pass, deadline: asks.deadline, patient: asks.patient, wake: make(chan struct{})}
 	if x.misses(w, &v) {
 		w.decide(x.tooLate(&v))
 		return w, why
@@ -191,6 +208,12 @@ func (g *Gate) leave(w *waiter, cause error) {
 		return
 	}
 	e, now := w.at, time.Now()
+	if cause == errExpired { // the wait may end at the same time
+		if e.admit(now); w.decided {
+			return
+		}
+		e, cause = w.at, context.DeadlineExceeded
+	}
 	late := !w.deadline.IsZero() && !now.Before(w.deadline)
 	if cause == context.DeadlineExceeded || cause == errCancelled && late { // http.Client.Timeout also cancels
 		v := e.machine.Ask(now, &e.queue.front().pass.trip) // which nothing overtakes
@@ -212,9 +235,14 @@ func (e *entry) tooLate(v *machine.Verdict) *WaitError {
 	return &WaitError{Until: v.Until, Advice: e.advice, Reason: Reason(v.Reason)}
 }
 
-// misses reports whether the deadline of a request is certain to come before its answer.
+// misses reports whether the deadline of a request is certain to come before its answer, or before
+// the end of its wait if only the wait has a deadline.
 func (e *entry) misses(w *waiter, v *machine.Verdict) bool {
-	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Typical))
+	end := v.Until
+	if !w.patient {
+		end = end.Add(e.machine.Typical)
+	}
+	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(end)
 }
 
 // decide ends a wait.

@@ -343,7 +343,7 @@ func TestAdvisorRefusedMinute(t *testing.T) {
 
 // Errors contain the name of the limit, quoted and cut, and nothing else of the fields.
 func TestWaitErrorText(t *testing.T) {
-	const early = "ratelimit: not sent: the deadline is before the end of the wait"
+	const early = "ratelimit: not sent: the wait would end too late"
 	by := func(source ratelimit.Source, name string) ratelimit.Advice {
 		return ratelimit.Advice{Source: source, Limit: ratelimit.Limit{Name: name}}
 	}

@@ -51,11 +51,17 @@ type Transport struct {
 	// Cost returns what a request takes of limits in other units than requests, such as the
 	// tokens of its prompt; nil is none. It must leave the body as it is.
 	Cost func(*http.Request) []Cost
+	// Patience is how long a request may wait, all its retries together; 0, or less, is as long
+	// as its context allows. A request that would wait longer fails at once with a [WaitError]. A
+	// refusal is returned at once if the request would wait longer before it is sent again.
+	// Patience cancels nothing that is under way.
+	Patience time.Duration
 	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and
 	// its done after that of Gate.Waiting.
 	Waiting func(*http.Request, Wait) (done func())
-	// Observe is called for every response with information about limits, before RoundTrip
-	// returns or sends the request again; nil is not called.
+	// Observe is called for every response with information about limits, when the Gate has
+	// learnt it, and before RoundTrip returns or sends the request again; nil is not called. It
+	// may send requests of its own.
 	Observe func(*http.Request, ratelimit.Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
@@ -94,7 +100,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			return nil, err
 		}
 	}
-	pass, err := t.gate().enter(req.Context(), key, &r)
+	pass, err := t.enter(req.Context(), key, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +111,17 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
+}
+
+// enter waits until the Gate lets a request through, but no longer than its patience.
+func (t *Transport) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error) {
+	if t.Patience <= 0 {
+		return t.gate().enter(ctx, key, r)
+	}
+	began := time.Now()
+	r.patience = began.Add(t.Patience - r.waited)
+	defer func() { r.waited += time.Since(began) }()
+	return t.gate().enter(ctx, key, r)
 }
 
 // send sends a request that the Gate has let through, and passes the advice of the answer to the
@@ -123,8 +140,9 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	}()
 	received := time.Now()
 	a = t.Advisor.Advise(resp, received)
-	// The body of a 101 is a connection, which no limiter of requests counts.
-	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
+	// The body of a 101 is a connection, which no limiter of requests counts. A refused request takes
+	// no room at the server.
+	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols && !a.Refused
 	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(text.FirstLine(resp.Header["X-Ratelimit-Resource"]), text.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
 	end := pass.answered(&a, resource, received, counts)
@@ -198,8 +216,11 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	}
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: ReasonRetryAfter, Advice: kept(a, "")}
+	began := time.Now()
+	impatient := t.Patience > 0 && until.Sub(began) > t.Patience
+	defer func() { r.waited += time.Since(began) }()
 	g.during(w, r.waiting, func() {
-		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		if deadline, ok := ctx.Deadline(); impatient || ok && deadline.Before(until) {
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
 		}
@@ -216,7 +237,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 // sendsAgain reports whether a request may be sent again after its answer.
 func sendsAgain(req *http.Request, resp *http.Response, a *ratelimit.Advice) bool {
 	switch {
-	case !a.Refused, hasBody(req.Body) && req.GetBody == nil:
+	case !a.Refused, a.Final, hasBody(req.Body) && req.GetBody == nil:
 		return false
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == ratelimit.SourceRefused:
 		return true // a limiter has refused the request before it had an effect
@@ -233,7 +254,7 @@ func sendsAgain(req *http.Request, resp *http.Response, a *ratelimit.Advice) boo
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, ratelimit.Advice, error) {
 	keepBody(refusal)
 	r.trip.Follows = false
-	pass, err := t.gate().enter(req.Context(), key, r)
+	pass, err := t.enter(req.Context(), key, r)
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded)
 	if err != nil && !late {
 		return nil, ratelimit.Advice{}, err
