@@ -20,7 +20,7 @@ const (
 	maxWritten = 4 * maxParams
 )
 
-const manyParams = 16 // from this number on, a map finds a repeated extension parameter
+const manyParams = 64 // from this number on, a map finds a repeated extension parameter
 
 // Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
 // [ParseAny]. h is the header section of a response, never its trailers, in which these
@@ -62,6 +62,9 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // parseList reads the lines of a field as one List. Its exported callers are not inlined,
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *draft.Field, lines []string) ([]T, error) {
+	if len(lines) == 0 { // as in most responses
+		return nil, nil
+	}
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	var list []T
 	for p.next() {
@@ -98,7 +101,7 @@ type member struct {
 	unit   string
 	key    []byte
 	params Params         // the parameters that the field does not define
-	index  map[string]int // the indices of params by key, see indexParam
+	index  map[string]int // the indices of params by key, see Params.find
 }
 
 // store sets to, a *Policy or a *Limit, to the member.
@@ -274,7 +277,7 @@ func (p *parser) readParams(i int) bool {
 func (m *member) full(key string, def *draft.Param, n int) bool {
 	known := def != nil && m.seen&(1<<def.Slot) != 0
 	if def == nil {
-		known = m.indexParam(key) >= 0
+		known = m.params.find(key, &m.index) >= 0
 	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
@@ -301,26 +304,26 @@ func (m *member) set(d *draft.Param, kind sf.Kind, off int, s *sf.Scanner) {
 // setParam adds an extension parameter. If the key is a duplicate, it replaces the earlier
 // value in place (RFC 9651 Section 4.2.3.2).
 func (m *member) setParam(key string, value any) {
-	if at := m.indexParam(key); at >= 0 {
+	if at := m.params.find(key, &m.index); at >= 0 {
 		m.params[at].Value = value
 		return
 	}
 	m.params = append(m.params, Param{key, value})
 }
 
-// indexParam returns the index of the extension parameter with a key, or -1. If there are
-// many, it uses a map, because searches would take quadratic time.
-func (m *member) indexParam(key string) int {
-	if len(m.params) < manyParams {
-		return m.params.index(key)
+// find returns the index of the parameter with a key, or -1. If there are many parameters, it uses a
+// map, because searches would take quadratic time. known is the map for the first of them.
+func (ps Params) find(key string, known *map[string]int) int {
+	if len(ps) < manyParams {
+		return ps.index(key)
 	}
-	if m.index == nil {
-		m.index = make(map[string]int, maxParams)
+	if *known == nil {
+		*known = make(map[string]int, maxParams)
 	}
-	for i := len(m.index); i < len(m.params); i++ {
-		m.index[m.params[i].Key] = i
+	for i := len(*known); i < len(ps); i++ {
+		(*known)[ps[i].Key] = i
 	}
-	if i, ok := m.index[key]; ok {
+	if i, ok := (*known)[key]; ok {
 		return i
 	}
 	return -1

@@ -178,12 +178,13 @@ func (ps Params) append(b []byte, field *draft.Field, written int) ([]byte, stri
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
+	var known map[string]int // the indices of ps by key
 	for i := range ps {
 		p := &ps[i]
 		switch {
 		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.Find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
+		case field.Find(p.Key) != nil || ps[:i].find(p.Key, &known) >= 0:
 			return nil, p.Key, ErrDuplicate
 		}
 		b = append(b, ';')

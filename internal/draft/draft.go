@@ -123,8 +123,8 @@ func (f *Field) Find(key string) *Param {
 		return nil
 	}
 	for i := range f.Params {
-		if f.Params[i].Key == key {
-			return &f.Params[i]
+		if p := &f.Params[i]; len(p.Key) == len(key) && p.Key[0] == key[0] && p.Key == key { // most keys differ at once
+			return p
 		}
 	}
 	return nil
