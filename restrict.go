@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // Restrict joins the limits of upstream with those of an intermediary (draft-11 Section 7.2). The
@@ -13,8 +14,8 @@ import (
 // Of two policies with the same name and partition key the result has the lower Quota, and the
 // Window that is not absent. Of two such limits it has the lower Remaining and the longer Reset; a
 // known value replaces one that is Unknown or absent. If exactly one of them has nothing remaining,
-// its Reset is taken, so that clients wait no longer than either side asks. Everything else is that
-// of upstream. All other members are kept, those of upstream first.
+// its Reset is taken, so that clients wait no longer than either side asks. If that Reset is 0, the
+// pace of the other limit takes its place. Everything else is that of upstream. All other members are kept, those of upstream first.
 //
 // On error the result is upstream unchanged. The error is that of [Fields.Validate] for own,
 // or a [*FieldError]:
@@ -130,14 +131,24 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {
 	case !alike && spent:
-		reset = l.Reset
+		reset = l.resetBeside(m, q)
 	case !alike:
-		reset = m.Reset
+		reset = m.resetBeside(l, p)
 	case reset.ok:
 		wait, other := l.wait(p), m.wait(q)
 		reset = longer(reset, longer(wait, other))
 	}
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
+}
+
+// resetBeside returns the Reset of l, of which nothing remains, joined with m, of which something
+// remains. If l asks for no wait, the client waits for the pace of m, so that it goes no faster.
+func (l *Limit) resetBeside(m *Limit, q *Policy) Seconds {
+	left := lower(m.Remaining, q.Quota)
+	if l.Reset != SecondsOf(0) || left <= 0 || m.Reset.n <= 0 || !q.Unit.countsRequests() {
+		return l.Reset
+	}
+	return SecondsOf(text.MulDivUp(uint64(m.Reset.n), 1, uint64(left)))
 }
 
 // changed reports whether a client might go faster by out. A limit of f then belongs to no
