@@ -137,8 +137,12 @@ func (j *joining) joinFound(h http.Header, own Fields, found []older.Field) Fiel
 	}
 	upstream := j.upstream(h, found)
 	f, err := restrict(upstream, own)
-	if err != nil {
-		j.note(err)
+	j.note(err)
+	conflict := err != nil || shareNames(upstream.Policies) || shareNames(upstream.Limits) // here, or at another gateway
+	switch {
+	case conflict && upstream.has(own):
+		f = upstream
+	case err != nil:
 		f = sideBySide(upstream, own)
 	}
 	j.note(f.write(h, replaceLine))
