@@ -153,7 +153,7 @@ func ExampleRestrict() {
 	// Output:
 	// ["daily";q=500;w=86400 "gateway";q=10;w=1] <nil>
 	// ["daily";r=400;t=9000 "gateway";r=9;t=1]
-	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict
+	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict, upstream has a policy of this name with another w: give one of them another name
 }
 
 // A gateway allows five requests in ten seconds. Upstream sends only an older form, which then

@@ -86,7 +86,7 @@ func ExampleFormatLimits() {
 	fmt.Println(err)
 	// Output:
 	// "default";r=50;t=30 <nil>
-	// ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0
+	// ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0 to 999999999999999
 }
 
 func ExampleAppendLimits() {

@@ -257,7 +257,7 @@ malformed member 1 of RateLimit: not well-formed
 		"at the end": {
 			`"a";r=`,
 			`
-malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999
   "a";r=
         ^
 `,
@@ -281,7 +281,7 @@ malformed member 1 of RateLimit: an extension parameter: not well-formed
 		"long, at the start": {
 			`"a";r=!;` + long,
 			`
-malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999
   "a";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
         ^
 `,
@@ -289,7 +289,7 @@ malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Int
 		"long, in the middle": {
 			`"` + long + `";r=!;` + long,
 			`
-malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
                                      ^
 `,
@@ -297,7 +297,7 @@ malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Int
 		"long, at the end": {
 			`"` + long + `";r=1;t=`,
 			`
-malformed member 1 of RateLimit: parameter t: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter t: not well-formed, it must be an Integer from 0 to 999999999999999
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=1;t=
                                                                         ^
 `,
@@ -408,7 +408,7 @@ func TestMalformedInPart(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
 "a"   -                           1 left  -     -       -
-malformed member 2 of RateLimit-Policy: parameter q: wrong type, it must be an Integer from 0
+malformed member 2 of RateLimit-Policy: parameter q: wrong type, it must be an Integer from 0 to 999999999999999
   "b";q="1"
         ^
 `, stdout)

@@ -189,11 +189,11 @@ func TestManyResponses(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for text, want := range map[string][]string{
 		"HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon": {
-			"must L5 member 2 of RateLimit 4:19 parameter r: wrong type, it must be an Integer from 0", "malformed  X-RateLimit-Remaining 2:0 not well-formed",
+			"must L5 member 2 of RateLimit 4:19 parameter r: wrong type, it must be an Integer from 0 to 999999999999999", "malformed  X-RateLimit-Remaining 2:0 not well-formed",
 			"must P16 member 2 of RateLimit-Policy 3:27 ", "must 9110-10.2.3 Retry-After 5:0 ",
 		},
 		`{"status":429,"headers":[{"name":"RateLimit","value":"\"a\";r=x"}]}`: {
-			"must L5 member 1 of RateLimit 0:6 parameter r: wrong type, it must be an Integer from 0",
+			"must L5 member 1 of RateLimit 0:6 parameter r: wrong type, it must be an Integer from 0 to 999999999999999",
 		},
 		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`:                                    {"should P15 member 2 of RateLimit-Policy 1:14 "},
 		"RateLimit-Policy: \"a\";q=5\nServer: x\nRateLimit-Policy: \"b\";q=5;w=60;qu=\"points\"": {"should P15 member 2 of RateLimit-Policy 3:0 "},
