@@ -22,16 +22,19 @@ import (
 //go:embed vendors.txt
 var vendorTableText string
 
-// Formats of values that are no times.
+// Formats of other values, and of times that nobody writes.
 const (
 	bans     = Duration + 1 + iota // see readBans
 	percents                       // see readPercents
+	minutes                        // from now
+	Fraction                       // a part of the quota: 0.42
+	Percent                        // the same in percent: 42
 )
 
 // vendorRows returns the rows of the table.
 func vendorRows() (rows []Row) {
-	roles := strings.Fields("none quota remaining used reset window name policies subname rate")
-	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds http-date rfc3339 duration bans percents")
+	roles := strings.Fields("none quota remaining used reset window name policies subname rate status")
+	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds http-date rfc3339 duration bans percents minutes part percent")
 	for line := range strings.Lines(vendorTableText) {
 		c := strings.Fields(line)
 		role, format := Role(slices.Index(roles, c[2])), Format(slices.Index(formats, c[3]))
@@ -93,7 +96,7 @@ func appendPercents(facts []Fact, v any, depth int) []Fact {
 			case used == "":
 				facts = appendPercents(facts, v[key], depth-1)
 			case isPercent(key):
-				facts = append(facts, Fact{Policy: policy, Role: Quota, Value: "100"}, Fact{Policy: policy, Role: Used, Value: used.String()})
+				facts = append(facts, Fact{Policy: policy, Role: Used, Format: Percent, Value: used.String()})
 				if seconds := regain(v); seconds != "0" {
 					facts = append(facts, Fact{Policy: policy, Role: Reset, Format: Seconds, Value: seconds})
 				}
@@ -194,12 +197,13 @@ func (t *Table) Field(key string, lines []string) Field {
 	return Field{Key: key, Lines: lines, name: t.find(key)}
 }
 
-// Role returns the role of the row for a key, and whether there is one.
+// Role returns the role of the row for a key, None for a part of a quota, and whether there is one.
 func (t *Table) Role(key string) (Role, bool) {
-	if n := t.find(key); n != nil { // law: TestAnnounceSwitchesOlder
-		return n.Role, true
+	n := t.find(key)
+	if n == nil || n.Format >= Fraction { // law: TestAnnounceSwitchesOlder
+		return None, n != nil
 	}
-	return None, false
+	return n.Role, true
 }
 
 var builtin struct {
