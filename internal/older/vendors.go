@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +136,18 @@ type Row struct {
 }
 
 // A Table finds rows by the keys of fields.
-type Table struct{ names []name }
+type Table struct {
+	names        []name
+	starts, ends uint32 // the first and last letters of their keys, as bits
+}
+
+// letterBit returns a bit for a letter of either case, and all bits for a *.
+func letterBit(b byte) uint32 {
+	if b == '*' {
+		return math.MaxUint32
+	}
+	return 1 << (b & 31)
+}
 
 // NewTable returns the table of a dialect's rows. If two rows have one key, the first counts. A
 // vendor's row belongs to the vendor's family, unless its name begins with RateLimit or
@@ -143,7 +155,7 @@ type Table struct{ names []name }
 func NewTable(dialect string, rows []Row) *Table {
 	t := &Table{}
 	for _, row := range rows {
-		n := name{Row: row, kind: roleKind, Form: dialect}
+		n := name{Row: row, kind: roleKind, Form: dialect, star: strings.IndexByte(row.Key, '*')}
 		if row.Role == None {
 			n.kind = noKind
 		}
@@ -158,6 +170,8 @@ func NewTable(dialect string, rows []Row) *Table {
 			}
 		}
 		t.names = append(t.names, n.known())
+		t.starts |= letterBit(row.Key[0])
+		t.ends |= letterBit(row.Key[len(row.Key)-1])
 	}
 	return t
 }
@@ -166,9 +180,12 @@ func NewTable(dialect string, rows []Row) *Table {
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
+	if key == "" || t.starts&letterBit(key[0]) == 0 || t.ends&letterBit(key[len(key)-1]) == 0 { // nearly all keys
+		return nil
+	}
 	for i := range t.names {
 		n := &t.names[i]
-		if star, ok := match(n.Key, key); ok && (found == nil || len(star) < len(policy)) {
+		if star, ok := n.match(key); ok && (found == nil || len(star) < len(policy)) {
 			found, policy = n, star
 		}
 	}
@@ -181,12 +198,14 @@ func (t *Table) find(key string) *name {
 	return &n
 }
 
-// match reports whether a pattern is for a key, and returns what its * matches, at least one byte.
-func match(pattern, key string) (star string, ok bool) {
-	prefix, suffix, starred := strings.Cut(pattern, "*")
+// match reports whether a row is for a key, and returns what its * matches, at least one byte.
+func (n *name) match(key string) (star string, ok bool) {
+	if n.star < 0 {
+		return "", len(key) == len(n.Key) && strings.EqualFold(key, n.Key)
+	}
+	prefix, suffix := n.Key[:n.star], n.Key[n.star+1:]
 	end := len(key) - len(suffix)
-	if end < len(prefix) || starred == (end == len(prefix)) ||
-		!strings.EqualFold(key[:len(prefix)], prefix) || !strings.EqualFold(key[end:], suffix) {
+	if end <= len(prefix) || !strings.EqualFold(key[:len(prefix)], prefix) || !strings.EqualFold(key[end:], suffix) {
 		return "", false
 	}
 	return key[len(prefix):end], text.IsToken(key)

@@ -61,6 +61,7 @@ type name struct {
 	counted    bool   // without an anchor: the policy contains a word that rate limits count
 	total      bool   // without an anchor: the quota may be that of one request
 	words      *name  // the meaning of the words, for a row that counts only next to another field of its vendor
+	star       int    // the index of the * in the key of a row, or -1
 	hasAnchor  bool   // it contains the word RateLimit
 	dictionary bool   // the key is RateLimit, so the value is a Dictionary unless it is in the current form
 }
