@@ -72,6 +72,9 @@ func (j *joining) join() error {
 		_, ok := parseRetryAfter(line)
 		return ok
 	})
+	if a := j.joined.asked(0); !j.refuses && j.asksForZero() && a.refused(j.status) {
+		wait = Seconds{} // a Retry-After of 0 overrules no wait, but a longer one would
+	}
 	if j.refuses || wait.ok && !delays { // clients obey a new field before all limits
 		wait = longer(wait, j.joined.RetryAfter())
 	}
@@ -139,7 +142,13 @@ func (j *joining) isSilent(upstream Fields) bool {
 		return false
 	}
 	_, asked := ParseRetryAfter(j.h, j.options.Now)
-	return !asked
+	return !asked || j.asksForZero()
+}
+
+// asksForZero reports whether Retry-After asks for a wait of 0.
+func (j *joining) asksForZero() bool {
+	wait, asked := ParseRetryAfter(j.h, j.options.Now)
+	return asked && wait == 0
 }
 
 // writeForms writes each of the older forms once, without the resets if it cannot hold them. A form
