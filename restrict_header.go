@@ -20,7 +20,8 @@ import (
 //     the older limit of its name. The tightest other limit of own replaces the tightest older
 //     limit, if it is tighter, at no faster pace than upstream's. Numbers keep their format. Lines
 //     with several numbers, and JSON, stay.
-//   - Retry-After, if it is there, is raised to the longest wait of own.
+//   - Retry-After, if it is there, is raised to the longest wait of own. A 0 in a refusal stays,
+//     because it overrules no wait: see [Advisor.Advise].
 //
 // RestrictHeader writes what it can, even if it returns an error. The error is that of [ParseAny],
 // [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its number.
