@@ -23,7 +23,7 @@ import (
 //go:embed vendors.txt
 var vendorTableText string
 
-// Formats of other values, and of times that nobody writes.
+// Formats of other values, and of times that are only read.
 const (
 	bans     = Duration + 1 + iota // see readBans
 	percents                       // see readPercents

@@ -87,7 +87,7 @@ var vocabulary = []struct {
 	{"usage observed count current", word{kind: roleWord, role: Used, weak: true}}, // observed: (no vendor case)
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
 	{"next expiry expires renewal until", word{kind: roleWord, role: Reset, weak: true}},
-	{"utilization utilisation", word{kind: roleWord, role: Used, format: Fraction}},
+	{"utilization utilisation", word{kind: roleWord, role: Used, format: Fraction}}, // utilisation: (no vendor case)
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
 	{"name resource bucket category group zone action", word{kind: roleWord, role: Name}},
 	{"scope", word{kind: roleWord, role: Name, weak: true}},
@@ -96,7 +96,7 @@ var vocabulary = []struct {
 
 	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
-	{"percent percentage pct", word{kind: unitWord, format: Percent}},
+	{"percent percentage pct", word{kind: unitWord, format: Percent}}, // pct: (no vendor case)
 	{"after in", word{kind: unitWord, format: Seconds}},
 	{"utc at date timestamp", word{kind: unitWord}},
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
@@ -127,7 +127,7 @@ var vocabulary = []struct {
 	{"enabled active exceeded reached nearlimit overlimit over near overage", word{kind: stopWord}}, // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}},   // of one request (no vendor case)
 	{"full", word{kind: stopWord}}, // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"storage disk kb mb gb cache cpu memory battery page pagination days", word{shows: excluded}}, // page, pagination: (no vendor case)
+	{"storage disk kb mb gb cache cpu memory battery page pagination days", word{shows: excluded}}, // all but storage and days: (no vendor case)
 	{"bytes", word{unit: "content-bytes", shows: excluded}},                                        // of a response, next to the anchor; else they are stored
 
 	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
