@@ -731,6 +731,7 @@ func TestAdvice(t *testing.T) {
 		want   string
 	}{
 		"exhausted":                         {"200 OK", []string{`RateLimit: "default";r=0;t=30`}, `Wait 30s (RateLimit "default" is exhausted).`},
+		"may have refused":                  {"429 Too Many Requests", []string{"X-RateLimit-Reset-After: 30"}, `Refused. Wait 30s (x-ratelimit "default" may have refused).`},
 		"for its window":                    {"200 OK", []string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
 		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
 		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 2026-11-21 01:07 UTC (Retry-After)."},
