@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -129,9 +128,7 @@ func (e *harEntry) emit(emit func(*response)) {
 	if r.Status > 0 {
 		p.setStatus(fmt.Sprint(r.Status, " ", r.StatusText))
 	}
-	if u, err := url.Parse(e.Request.URL); err == nil {
-		p.host = u.Host
-	}
+	p.host = hostOf(e.Request.URL)
 	for _, field := range r.Headers {
 		if text.IsToken(field.Name) {
 			p.add(field.Name, field.Value, 0)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,14 +35,17 @@ func Read(source string, from io.Reader) (*Report, error) {
 	var last *Report
 	total, tooLong := 0, false
 	err := each(from, func(p *response) {
-		total++
 		if p.size > maxHeader {
 			tooLong = true
 			return
 		}
 		r := newReport(source, p)
+		if !r.Speaks() && !p.isHeader() {
+			return // prose, or a request without an answer
+		}
+		total++
 		r.number = total
-		if r.Speaks() || p.isHeader() && (last == nil || !last.Speaks()) {
+		if r.Speaks() || last == nil || !last.Speaks() {
 			last = r
 		}
 	})
@@ -129,6 +133,10 @@ func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > p.
 // and HTTP/3.
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
+// requestLine matches the request line of RFC 9112 Section 3, and the line that wget prints in its
+// place, with the address.
+var requestLine = regexp.MustCompile(`^(?:[A-Z]+ [^ ]+ HTTP/[0-9](?:\.[0-9])?|--[0-9][0-9: -]+--  (?:.* )?([^ ]+))$`)
+
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
 // curl -v, the first status line and all lines of responses begin with "<". Before the first
 // response, or if there is none, it calls emit with nil.
@@ -156,7 +164,7 @@ type textReader struct {
 	host     string    // to which curl -v sends the request
 	found    bool      // there was a status line
 	verbose  bool      // the text is the output of curl -v
-	body     bool      // the header of the response has ended
+	body     bool      // the lines are those of a body, or of a request
 }
 
 // received returns the part of a line that was received, and reports whether there is one. It also
@@ -165,8 +173,10 @@ func (t *textReader) received(line string) (part string, ok bool) {
 	if !t.found && strings.HasPrefix(line, "< HTTP/") {
 		t.response, t.verbose = nil, true // the lines before are about the connection
 	}
-	if name, value, _ := strings.Cut(line, ": "); strings.EqualFold(name, "> Host") && (t.verbose || !t.found) {
-		t.host = value
+	if request, ok := strings.CutPrefix(line, "> "); ok && (t.verbose || !t.found) {
+		if host, ok := cutHost(request); ok {
+			t.host = host
+		}
 	}
 	if !t.verbose {
 		return line, true
@@ -180,6 +190,16 @@ func (t *textReader) add(line string, number int) {
 	if at := strings.LastIndex(line, "HTTP/"); t.body && !t.verbose && at > 0 && statusLine.MatchString(line[at:]) {
 		line = line[at:] // the body ends without a newline
 	}
+	if !t.verbose {
+		if request := requestLine.FindStringSubmatch(line); request != nil {
+			t.emit(t.response)
+			t.response, t.host, t.body = nil, hostOf(request[1]), true
+			return
+		}
+		if host, ok := cutHost(line); ok && t.body && t.response == nil {
+			t.host = cmp.Or(t.host, host)
+		}
+	}
 	switch status := statusLine.FindStringSubmatch(line); {
 	case status != nil:
 		t.emit(t.response)
@@ -192,6 +212,21 @@ func (t *textReader) add(line string, number int) {
 		t.response = cmp.Or(t.response, newResponse(""))
 		t.response.addLine(line, number)
 	}
+}
+
+// cutHost returns the value of the field Host.
+func cutHost(line string) (string, bool) {
+	name, host, _ := strings.Cut(line, ":")
+	return strings.Trim(host, " \t"), strings.EqualFold(name, "Host")
+}
+
+// hostOf returns the host of an address, without its password, or "".
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // readLine returns the next line without the white space around it. It leaves out the middle of a

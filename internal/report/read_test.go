@@ -163,6 +163,63 @@ func TestUnread(t *testing.T) {
 	}
 }
 
+// Requests, what wget prints around responses, and prose are no responses. They contain the host.
+func TestOnlyResponses(t *testing.T) {
+	const wget = `--2026-11-28 14:16:28--  http://127.0.0.1:8080/r
+Connecting to 127.0.0.1:8080... connected.
+HTTP request sent, awaiting response... 
+  HTTP/1.1 302 Found
+  Server: x
+  Location: /x
+Location: /x [following]
+--2026-11-28 14:16:28--  http://b.example/x
+Reusing existing connection to b.example.
+HTTP request sent, awaiting response... 
+  HTTP/1.1 200 OK
+  RateLimit: "a";r=1;t=5
+Length: 8
+Saving to: 'STDOUT'
+
+     0K                                                       100% 45.7 =0.2s
+
+2026-11-28 14:16:29 (45.7 B/s) - 'STDOUT' saved [8/8]
+`
+	const request = "POST /v1/items?page=2 HTTP/1.1\nHost: a.example\nRateLimit: \"no\";r=0;t=9\nX-Key: y\n"
+	for name, test := range map[string]struct {
+		text  string
+		of    int
+		hosts string
+	}{
+		"a request before":     {request + "\nHTTP/1.1 200 OK\n" + limitLine, 1, "a.example 1"},
+		"with a body":          {request + "\n{\"x\":1}\nHost: b.example\n\nHTTP/1.1 200 OK\n" + limitLine, 1, "a.example 1"},
+		"a body without end":   {request + "\n{\"x\":1}HTTP/1.1 200 OK\n" + limitLine, 1, "a.example 1"},
+		"HTTP/2":               {"GET / HTTP/2\nHost: a.example\n\nHTTP/2 200\n" + limitLine, 1, "a.example 1"},
+		"without a blank line": {"HTTP/1.1 200 OK\n" + limitLine + "\nGET / HTTP/1.1\nX-Key: y\nHost: a.example\n", 1, " 1"},
+		"among responses":      {request + "\nHTTP/1.1 200 OK\nAge: 0\n\n{}\n" + strings.Replace(request, "a.", "b.", 1) + "\nHTTP/1.1 429 x\n" + limitLine, 2, "b.example 1, a.example 1"},
+		"at the end":           {"HTTP/1.1 200 OK\n" + limitLine + "\n\nbody\n" + request, 1, " 1"},
+		"wget":                 {wget, 2, "127.0.0.1:8080 1, b.example 1"},
+		"wget, tried again":    {"--2026-11-28 14:16:28--  (try: 2)  https://a.example/\nConnecting: x\n  HTTP/1.1 200 OK\n  " + limitLine, 1, "a.example 1"},
+		"wget, a secret":       {"--2026-11-28 14:16:28--  https://user:hunter2@a.example/?key=s3cret\n  HTTP/1.1 200 OK\n  " + limitLine, 1, "a.example 1"},
+		"prose before":         {"My server sends this.\nWhy?\n\nHTTP/1.1 200 OK\n" + limitLine, 1, " 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := readText("paste", test.text)
+			require.NoError(t, err)
+			require.Equal(t, []any{test.of, test.of}, []any{r.number, r.of})
+			require.Equal(t, "a", r.Limits[0].Name)
+			hosts := Hosts{}
+			require.NoError(t, hosts.Read(strings.NewReader(test.text)))
+			var got []string
+			for _, host := range hosts.list() {
+				got = append(got, fmt.Sprint(host.Name, " ", host.Requests))
+			}
+			require.Equal(t, test.hosts, strings.Join(got, ", "))
+		})
+	}
+	_, err := readText("paste", request+"\n")
+	require.ErrorIs(t, err, errNoResponse)
+}
+
 // The last response with rate limits is found, however many others follow.
 func TestManyResponses(t *testing.T) {
 	const response = "HTTP/1.1 200 OK\nServer: x\n"
@@ -175,7 +232,7 @@ func TestManyResponses(t *testing.T) {
 	const entry = `{"response":{"status":200,"headers":[{"name":"Server","value":"x"}]}},`
 	r, err := readText("paste", `{"log":{"entries":[`+strings.Repeat(entry, 350)+`{"response":{"status":429,"headers":[]}},`+strings.Repeat(entry, 98)+`{}]}}`)
 	require.NoError(t, err)
-	require.Equal(t, []string{"Of 450 responses this is number 351, the last one with rate limits."}, r.Notes())
+	require.Equal(t, []string{"Of 449 responses this is number 351, the last one with rate limits."}, r.Notes())
 	r, err = readText("paste", strings.Repeat(response, 150)+says+response)
 	require.NoError(t, err)
 	require.Equal(t, []string{"Of 152 responses this is number 151, the last one with rate limits."}, r.Notes())
