@@ -78,10 +78,10 @@ func TestHostsStatus(t *testing.T) {
 	}{
 		"no limits":   {"HTTP/1.1 200 OK\n\nHTTP/1.1 429 x\nRetry-After: 5\n", nil, 1, "HOST       REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n(unknown)  2         1        -       5s            -\n", ""},
 		"empty":       {"", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: standard input is empty: did curl fail? -s hides its errors, -sS shows them\n"},
-		"no response": {"hello\n", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries\n"},
-		"no entries":  {`{"log":{"entries":[]}}`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries\n"},
+		"no response": {"hello\n", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: the text contains no response: give its header lines, the output of curl -i or curl -v, a HAR file, or JSON such as {\"status\":200,\"headers\":{\"RateLimit\":\"...\"}}\n"},
+		"no entries":  {`{"log":{"entries":[]}}`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: <stdin>: JSON object 1 has an empty \"log.entries\": record a request, and save the HAR file again\n"},
 		"no answer":   {`{"log":{"entries":[{"request":{"url":"http://a/"},"response":{"status":0,"headers":[]}}]}}`, nil, 1, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\na     1         0        -       -             -\n", ""},
-		"cut off":     {`{"log":{"entries":[{"request":{"url":"http://a/"},"response":{"headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}},{"req`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST      LONGEST WAIT  FORM\na     1         0        \"a\" 1 left  -             current form (draft-08 to draft-11)\n", "ratelimit inspect: <stdin>: the text begins like a HAR file but is not one: it ends too early\n"},
+		"cut off":     {`{"log":{"entries":[{"request":{"url":"http://a/"},"response":{"headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}},{"req`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST      LONGEST WAIT  FORM\na     1         0        \"a\" 1 left  -             current form (draft-08 to draft-11)\n", "ratelimit inspect: <stdin>: entry 2 of log.entries ends too early: save the whole text\n"},
 		"with -lint":  {"", []string{"-lint"}, 2, "", "ratelimit inspect: -lint and -by-host exclude each other: leave one out\nFor help: ratelimit inspect -h\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ const maxHeader = 1 << 20 // bytes of names and values
 
 var (
 	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
-	errNoResponse    = errors.New("the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries")
+	errNoResponse    = errors.New("the text contains no response: give its header lines, the output of curl -i or curl -v, a HAR file, or JSON such as " + exampleJSON)
 
 	errUTF16 = errors.New("the text is UTF-16, as Windows PowerShell writes it: save it as UTF-8")
 
@@ -28,8 +28,8 @@ var (
 	ErrEmpty = errors.New("the text is empty")
 )
 
-// Read reports on a response in a text: a response, its header lines alone, the output of curl -i or
-// curl -v, or a HAR file. It chooses the last response that announces limits, refuses or asks to
+// Read reports on a response in a text: a response, its header lines alone, the output of curl -i,
+// curl -v, wget -S or httpie, a HAR file, or JSON objects with headers. It chooses the last response that announces limits, refuses or asks to
 // wait. If there is none, it chooses the last response.
 func Read(source string, from io.Reader) (*Report, error) {
 	var last *Report
@@ -84,7 +84,7 @@ func each(from io.Reader, emit func(*response)) error {
 	case err != nil:
 		return err
 	case bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")):
-		return readHAR(r, final)
+		return readJSON(r, final)
 	}
 	return readLines(r, final)
 }
@@ -190,21 +190,13 @@ func (t *textReader) add(line string, number int) {
 	if at := strings.LastIndex(line, "HTTP/"); t.body && !t.verbose && at > 0 && statusLine.MatchString(line[at:]) {
 		line = line[at:] // the body ends without a newline
 	}
-	if !t.verbose {
-		if request := requestLine.FindStringSubmatch(line); request != nil {
-			t.emit(t.response)
-			t.response, t.host, t.body = nil, hostOf(request[1]), true
-			return
-		}
-		if host, ok := cutHost(line); ok && t.body && t.response == nil {
-			t.host = cmp.Or(t.host, host)
-		}
-	}
-	switch status := statusLine.FindStringSubmatch(line); {
+	status := statusLine.FindStringSubmatch(line)
+	switch {
 	case status != nil:
 		t.emit(t.response)
 		t.response, t.found, t.body = newResponse(status[1]), true, false
 		t.response.host = t.host
+	case !t.verbose && t.requested(line):
 	case t.body:
 	case line == "":
 		t.body = t.response != nil
@@ -212,6 +204,22 @@ func (t *textReader) add(line string, number int) {
 		t.response = cmp.Or(t.response, newResponse(""))
 		t.response.addLine(line, number)
 	}
+}
+
+// requested reports whether a line is of a request. curl -v marks such lines.
+func (t *textReader) requested(line string) bool {
+	if request := requestLine.FindStringSubmatch(line); request != nil {
+		t.emit(t.response)
+		t.response, t.host, t.body = nil, hostOf(request[1]), true
+		return true
+	}
+	if t.response != nil || !t.body {
+		return false
+	}
+	if host, ok := cutHost(line); ok {
+		t.host = cmp.Or(t.host, host)
+	}
+	return true
 }
 
 // cutHost returns the value of the field Host.
