@@ -111,10 +111,23 @@ func (r *Report) Notes() []string {
 	if r.Guessed {
 		list = append(list, "The unit of a reset is a guess, which is marked.")
 	}
+	if wait := r.ignored(); wait > 0 {
+		list = append(list, fmt.Sprintf("Retry-After is ignored (%s): after a success it counts only next to well-formed RateLimit fields, or if nothing remains.", duration(wait)))
+	}
 	if len(r.Limits) == 0 && r.response.StatusCode/100 == 3 && r.response.Header.Get("Location") != "" {
 		list = append(list, "This response is a redirect: inspect the address in its Location.")
 	}
 	return list
+}
+
+// ignored returns the wait of Retry-After if clients ignore it.
+func (r *Report) ignored() time.Duration {
+	h := r.response.Header
+	if h.Get("Retry-After") == "" || r.Advice.Source == ratelimit.SourceRetryAfter.String() {
+		return 0
+	}
+	wait, _ := ratelimit.ParseRetryAfter(h, r.Arrived)
+	return wait
 }
 
 // A Limit is a limit joined with its policy, or one of them alone. nil and "" are absent, except in
