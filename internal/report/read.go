@@ -19,13 +19,13 @@ import (
 const maxHeader = 1 << 20 // bytes of names and values
 
 var (
-	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
+	errHeaderTooLong = errors.New("a header is longer than 1 MiB: remove its response")
 	errNoResponse    = errors.New("the text contains no response: give its header lines, the output of curl -i or curl -v, a HAR file, or JSON such as " + exampleJSON)
 
 	errUTF16 = errors.New("the text is UTF-16, as Windows PowerShell writes it: save it as UTF-8")
 
 	// ErrEmpty is the error for a text of no bytes.
-	ErrEmpty = errors.New("the text is empty")
+	ErrEmpty = errors.New("the text is empty: save the output of curl -i, for example")
 )
 
 // Read reports on a response in a text: a response, its header lines alone, the output of curl -i,
@@ -33,8 +33,46 @@ var (
 // wait. If there is none, it chooses the last response.
 func Read(source string, from io.Reader) (*Report, error) {
 	var last *Report
-	total, tooLong := 0, false
-	err := each(from, func(p *response) {
+	total, err := reports(source, from, func(number int, r *Report) {
+		r.number = number
+		if r.Speaks() || last == nil || !last.Speaks() {
+			last = r
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	last.of = total
+	return last, nil
+}
+
+// Each calls a function with a report on each response of a text in a form that [Read] accepts. It
+// keeps two reports in memory.
+func Each(source string, from io.Reader, emit func(*Report)) error {
+	var first *Report
+	total, err := reports(source, from, func(number int, r *Report) {
+		switch number {
+		case 1:
+			first = r // it has a number if others follow
+			return
+		case 2:
+			first.Number = 1
+			emit(first)
+		}
+		r.Number = number
+		emit(r)
+	})
+	if total == 1 {
+		emit(first)
+	}
+	return err
+}
+
+// reports calls a function with the number of each response, from 1, and a report on it. It returns
+// their number, and an error if there is none.
+func reports(source string, from io.Reader, emit func(number int, r *Report)) (total int, err error) {
+	tooLong := false
+	err = each(from, func(p *response) {
 		if p.size > maxHeader {
 			tooLong = true
 			return
@@ -44,21 +82,17 @@ func Read(source string, from io.Reader) (*Report, error) {
 			return // prose, or a request without an answer
 		}
 		total++
-		r.number = total
-		if r.Speaks() || last == nil || !last.Speaks() {
-			last = r
-		}
+		emit(total, r)
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return total, err
 	case tooLong:
-		return nil, errHeaderTooLong
-	case last == nil:
-		return nil, errNoResponse
+		return total, errHeaderTooLong
+	case total == 0:
+		return 0, errNoResponse
 	}
-	last.of = total
-	return last, nil
+	return total, nil
 }
 
 // each calls a function for each response of a text, but not for interim ones. It keeps one
