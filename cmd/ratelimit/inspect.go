@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/proxy"
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
@@ -147,10 +148,8 @@ func (in *inspection) read(ctx context.Context, input string, text func(name str
 	}
 	name, from := "<stdin>", in.stdin
 	if input != stdinInput {
-		file, err := os.Open(input)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w (an address begins with http:// or https://)", err)
-		} else if err != nil {
+		file, err := openFile(input)
+		if err != nil {
 			return err
 		}
 		defer file.Close()
@@ -165,6 +164,21 @@ func (in *inspection) read(ctx context.Context, input string, text func(name str
 	return nil
 }
 
+func openFile(name string) (*os.File, error) {
+	file, err := os.Open(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: give a file, or an address that begins with http:// or https://", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: give a file that can be read", err)
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, fmt.Errorf("%s is a folder: give the files in it", name)
+	}
+	return file, nil
+}
+
 // get returns the response of an address, without its body.
 func (in *inspection) get(ctx context.Context, address string) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the server did not answer within 10s"))
@@ -175,7 +189,7 @@ func (in *inspection) get(ctx context.Context, address string) (*http.Response, 
 	}
 	resp, err := in.base.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(address), err)
+		return nil, fmt.Errorf("%s: %s: check the address and the server", shown(address), proxy.ErrorText(err))
 	}
 	resp.Body.Close()
 	return resp, nil

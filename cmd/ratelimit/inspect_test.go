@@ -667,11 +667,11 @@ func TestMalformedResponse(t *testing.T) {
 			_, _ = io.WriteString(conn, response)
 			conn.Close()
 		})
-		for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+		for remedy, verb := range map[string][]string{": check the address and the server": {"inspect"}, "": {"probe", "-n", "1"}} {
 			status, stdout, stderr := running("", append(verb, address)...)
 			require.Equal(t, 2, status)
 			require.Empty(t, stdout)
-			want := "ratelimit " + verb[0] + ": " + address + ": net/http: HTTP/1.x transport connection broken: " + want + "\n"
+			want := "ratelimit " + verb[0] + ": " + address + ": net/http: HTTP/1.x transport connection broken: " + want + remedy + "\n"
 			require.Equal(t, want, stderr)
 		}
 	}
@@ -831,7 +831,7 @@ func TestHints(t *testing.T) {
 		status, stdout, stderr := inspecting("", input)
 		require.Equal(t, exitFailed, status)
 		require.Empty(t, stdout)
-		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory (an address begins with http:// or https://)\n", stderr)
+		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory: give a file, or an address that begins with http:// or https://\n", stderr)
 	}
 	for _, input := range []string{"http://[::1", "http://a b/", "https://user:hunter2@a/%zz"} {
 		_, _, stderr := inspecting("", input)
@@ -840,6 +840,16 @@ func TestHints(t *testing.T) {
 	status, stdout, stderr := inspecting("", wire+"express-draft-8-1.http", "-json")
 	require.Equal(t, exitFine, status, stderr)
 	require.Contains(t, stdout, `"limits"`, "flags may be anywhere")
+	_, _, stderr = inspecting("", "testdata")
+	require.Equal(t, "ratelimit inspect: testdata is a folder: give the files in it\n", stderr)
+	empty := filepath.Join(t.TempDir(), "empty.http")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	_, _, stderr = inspecting("", empty)
+	require.Equal(t, "ratelimit inspect: "+empty+": the text is empty: save the output of curl -i, for example\n", stderr)
+	_, _, stderr = inspecting("", "http://127.0.0.1:1/?key=s3cret")
+	require.Equal(t, "ratelimit inspect: http://127.0.0.1:1/: dial tcp 127.0.0.1:1: connect: connection refused: check the address and the server\n", stderr)
+	_, _, stderr = inspecting("", "-last")
+	require.Equal(t, "ratelimit inspect: -last is without -lint: add -lint, or leave -last out\nFor help: ratelimit inspect -h\n", stderr)
 	_, _, stderr = inspecting("", "--", "-lint")
 	require.Contains(t, stderr, "open -lint")
 	_, _, stderr = inspecting("")
