@@ -298,6 +298,33 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Each response has a number if there are several, also of those that are no header.
+func TestEach(t *testing.T) {
+	const one, two = "HTTP/1.1 200 OK\n" + limitLine + "\n\n", "HTTP/1.1 429 x\n\n"
+	for text, want := range map[string]string{
+		one:             "0 200 OK",
+		one + two:       "1 200 OK|2 429 x",
+		two + one + two: "1 429 x|2 200 OK|3 429 x",
+		"GET / HTTP/1.1\n\n" + one + "HTTP/1.1 103 x\n\n":                 "0 200 OK",
+		`{"status":200,"headers":{}} {"x":1} {"status":429,"headers":{}}`: "1 200|2 429",
+	} {
+		var got []string
+		err := Each("paste", strings.NewReader(text), func(r *Report) {
+			require.Equal(t, "paste", r.Source)
+			require.Empty(t, r.Notes())
+			got = append(got, fmt.Sprint(r.Number, " ", r.Status))
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(got, "|"))
+	}
+	// The responses before an error are reported.
+	for text, want := range map[string]error{"prose": errNoResponse, `{"headers":{"date":"x"}}{"headers":{"date":"x"}}{`: errCutOff, one + one + "HTTP/1.1 200 OK\nX: " + strings.Repeat("x", maxHeader) + "\n": errHeaderTooLong} {
+		n := 0
+		require.ErrorIs(t, Each("paste", strings.NewReader(text), func(*Report) { n++ }), want)
+		require.Equal(t, want != errNoResponse, n == 2, text[:5])
+	}
+}
+
 // FuzzRead checks that any text is read or refused, within bounds, and with a result in
 // printable ASCII.
 func FuzzRead(f *testing.F) {
@@ -315,6 +342,10 @@ func FuzzRead(f *testing.F) {
 			require.Nil(t, r)
 			return
 		}
+		var all []*Report
+		require.NoError(t, Each("fuzz", strings.NewReader(text), func(r *Report) { all = append(all, r) }))
+		require.Len(t, all, r.of)
+		require.Len(t, all[r.number-1].Limits, len(r.Limits))
 		r.Check()
 		lines := strings.Count(text, "\n") + 1
 		shown := []string{r.Heading(), r.Advice.String()}
