@@ -932,7 +932,7 @@ func TestLastOfSeveral(t *testing.T) {
 	require.Contains(t, stdout, "Of 3 responses this is number 3")
 }
 
-// several are responses of which the second and the third have findings.
+// several has five responses. The second and the third have findings.
 const several = `HTTP/1.1 200 OK
 RateLimit: "a";r=5;t=3
 

@@ -198,7 +198,7 @@ type harResponse struct {
 	Headers    json.RawMessage `json:"headers"` // a list of names and values, or an object
 }
 
-// A harRequest is a request, of which only the address is read.
+// A harRequest is a request. Only its address is read.
 type harRequest struct {
 	URL string `json:"url"`
 }
@@ -307,7 +307,7 @@ func (m jsonMembers) response() (*response, error) {
 	return e.response()
 }
 
-// header returns the response of which the members are the header alone, or nil. Other objects have
+// header returns a response with the members as its fields, or nil. Objects that are no header have
 // members like fields too, but no Date (RFC 9110 Section 6.6.1) and no limits.
 func (m jsonMembers) header() (*response, error) {
 	fields, err := m.fields()
