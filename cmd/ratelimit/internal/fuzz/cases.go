@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Case is the lines of one field, in the form of testdata/vectors: each byte of a line is one
+// A Case is the lines of one field, in the form of ratelimittest/vectors: each byte of a line is one
 // character, because JSON cannot hold bytes.
 type Case struct {
 	ID    int      `json:"id"`

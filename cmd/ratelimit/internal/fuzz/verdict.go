@@ -15,7 +15,7 @@ import (
 // A Verdict is the answer of a parser to a case.
 type Verdict struct {
 	OK      bool            `json:"ok"`
-	Members json.RawMessage `json:"members,omitempty"` // in the form of testdata/vectors
+	Members json.RawMessage `json:"members,omitempty"` // in the form of ratelimittest/vectors
 }
 
 // Judge returns the verdict of this module. If it rejects the case, section is the section
