@@ -5,12 +5,15 @@ import (
 	"cmp"
 	"io"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -34,11 +37,15 @@ type Advisor struct {
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
 	// Refused reports a refusal that only the body shows, and how long to wait; 0, or less, is
-	// unknown. An example is GitHub's secondary limit: a 403 with something remaining. Refused is
-	// called for every response, and must leave the body to be read again. If it is nil or
-	// returns false, the status and the fields decide alone.
+	// unknown. An example is GitHub's secondary limit: a 403 with something remaining. [Final] is
+	// a refusal that no wait ends, such as an exhausted budget. Refused is called for every
+	// response, and must leave the body to be read again. If it is nil or returns false, the
+	// status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
+
+// Final is the wait of a refusal that no wait ends: see Refused of [Advisor].
+const Final time.Duration = math.MinInt64
 
 // A Source is the reason for the wait of an [Advice].
 type Source int
@@ -46,7 +53,7 @@ type Source int
 const (
 	SourceNone       Source = iota // the response asks for no wait
 	SourceRetryAfter               // the field Retry-After, which takes precedence (draft-11 Section 7)
-	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, with an unknown Remaining
+	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, of one that may have refused
 	SourceWindow                   // the Window of the policy of such a limit without Reset
 	SourceRefused                  // Advisor.Refused, which only Retry-After precedes
 )
@@ -62,7 +69,9 @@ func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 // server may refuse a request although something remains (draft-11 Section 4.1.1), and the
 // quota need not be back at the end of a wait (Section 8.4).
 type Advice struct {
-	Wait  time.Duration // before the next request, from the arrival of the response: 0 (go on) to MaxWait
+	// Wait is how long to wait before the next request, from the arrival of the response: 0 to
+	// MaxWait. 0 means to go on, or after a refusal to back off: see Delay.
+	Wait  time.Duration
 	Asked time.Duration // the wait that the server asks for, which may be longer than MaxWait
 	// Pace is the time between requests that spreads the remaining requests over the time left. It
 	// is rounded up, such as 500 ms for r=60;t=30; 0 is unknown. MaxWait does not cut it.
@@ -76,7 +85,38 @@ type Advice struct {
 	// one if nothing remains, or if it has a Retry-After. Advisor.Refused can report others. A
 	// 503 without a wait may be an outage; it counts, because nginx refuses so by default.
 	Refused bool
-	Fields  Fields // all policies and limits; none for a response from a cache
+	// Final is true if Advisor.Refused returned [Final]: to send the request again is of no use.
+	// Refused is true then, and Wait and Asked are 0.
+	Final  bool
+	Fields Fields // all policies and limits; none for a response from a cache
+	// Malformed is the error of [ParseAny], which joins a [*FieldError] for each malformed field;
+	// nil if there is none. The Advice ignores these fields.
+	Malformed error
+}
+
+// The bounds of [Advice.Delay] after a refusal that names no time.
+const (
+	firstDelay = time.Second
+	mostDelay  = 32 * time.Second
+)
+
+// Delay returns how long to wait before the request is sent again for the attempt-th time, from 0.
+// If the response asked for a wait, it is Wait. After any other refusal it is a random time between
+// half of and the whole of 1 s × 2^attempt, at most 32 s: clients that were refused together do not
+// come back together. If the response was no refusal and asked for no wait, or if the refusal is
+// Final, it is 0. A negative attempt is 0.
+func (a Advice) Delay(attempt int) time.Duration {
+	switch {
+	case a.Wait > 0:
+		return a.Wait
+	case !a.Refused || a.Final:
+		return 0
+	}
+	whole := firstDelay
+	for ; attempt > 0 && whole < mostDelay; attempt-- {
+		whole *= 2
+	}
+	return whole/2 + rand.N(whole/2+1)
 }
 
 // String returns what to do and why, for people, such as
@@ -84,22 +124,25 @@ type Advice struct {
 //	go on, pace 500ms
 //	wait 30s (limit "burst";r=0;t=30)
 //	wait 10m0s of 34m0s (Retry-After, limit "daily";r=0;t=2040)
-//	refused; it does not say for how long
-//	nothing remains; it does not say for how long
+//	refused for good (Advisor.Refused)
+//	refused, back off
+//	nothing remains, and no reset is known
 //
 // If MaxWait cut the wait, the second duration is Asked. Durations are rounded to seconds from a
 // minute on, and to milliseconds from a second on. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var says string
 	switch {
-	case a.Refused && a.Source == SourceNone:
-		says = "refused; it does not say for how long"
+	case a.Final:
+		says = "refused for good"
+	case a.Refused && a.Wait == 0:
+		says = "refused, back off"
 	case a.Refused:
 		says = "refused, wait " + readable(a.Wait)
 	case a.Wait > 0:
 		says = "wait " + readable(a.Wait)
 	case a.Source == SourceNone && a.Fields.exhausted():
-		says = "nothing remains; it does not say for how long"
+		says = "nothing remains, and no reset is known"
 	default:
 		says = "go on"
 	}
@@ -133,7 +176,7 @@ func (a *Advice) why() string {
 	var parts []string
 	switch a.Source {
 	case SourceRetryAfter:
-		parts = append(parts, retryAfterKey)
+		parts = append(parts, text.RetryAfterKey)
 	case SourceRefused:
 		parts = append(parts, "Advisor.Refused")
 	}
@@ -190,39 +233,63 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
 //     only next to well-formed limits of the current or the next draft, or if nothing remains
 //     of a limit. Otherwise it is ignored: it repeats a reset, or is a hint when to poll this
-//     one resource.
+//     one resource. In a refusal, 0 counts only if the response contains no longer wait: some
+//     servers cut off fractions of a second.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
-//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown].
+//   - In a refusal, the earliest Reset of the limits whose Remaining is [Unknown]. It is not known
+//     which limit refused, so the next request is a probe. A Reset of a policy without a Window
+//     counts before all with one, because it is the server's own choice among them.
 //
 // Apart from that, fields have the same meaning with every status (Section 6). Limits of requests
 // with something remaining set the Pace. If there are several, the slowest pace counts.
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
 // (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it.
-func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
+func (o Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
 		return a
 	}
-	var unlessAsked time.Duration // the wait of a refusal without Retry-After
-	if c.Refused != nil {
-		unlessAsked, a.Refused = c.Refused(resp)
+	unlessAsked := o.judge(&a, resp)
+	wait, asked := o.readHeader(&a, resp.Header, received)
+	zero := asked && wait == 0 && (a.Refused || a.refused(resp.StatusCode)) // below a second (tower-governor, Traefik)
+	if zero {
+		wait = older.Waits(resp.Header, &text.Clock{Header: resp.Header, Arrived: received})
+		asked = wait > 0
 	}
-	wait, asked := c.readHeader(&a, resp.Header, received)
 	switch {
-	case asked && (a.Refused || resp.StatusCode/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()):
+	case a.Final:
+		a.Source = SourceRefused
+	case asked && a.heedsRetryAfter(resp.StatusCode):
 		a.overrule(wait, SourceRetryAfter)
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
 	}
-	a.follow(resp.StatusCode)
+	if a.follow(resp.StatusCode); zero && a.Source == SourceNone {
+		a.overrule(0, SourceRetryAfter)
+	}
 	a.Asked = a.Wait
-	if most := longestWait(c.MaxWait); a.Wait > most {
+	if most := longestWait(o.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
 	}
 	return a
+}
+
+// judge asks Advisor.Refused. It returns the wait of a refusal without Retry-After.
+func (o *Advisor) judge(a *Advice, resp *http.Response) (unlessAsked time.Duration) {
+	if o.Refused == nil {
+		return 0
+	}
+	unlessAsked, a.Refused = o.Refused(resp)
+	a.Final = a.Refused && unlessAsked == Final
+	return unlessAsked
+}
+
+// heedsRetryAfter reports whether a Retry-After counts in a response with a status.
+func (a *Advice) heedsRetryAfter(status int) bool {
+	return a.Refused || status/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()
 }
 
 // refused reports whether a limit refused the request, by the status.
@@ -259,17 +326,36 @@ func (a *Advice) follow(status int) {
 	if !a.Refused || a.Source != SourceNone {
 		return
 	}
-	for i := range a.Fields.Limits { // nothing else explains the refusal, so any of these may
-		if a.Fields.Limits[i].Remaining == Unknown {
-			a.heed(i, Seconds{})
+	if i := a.Fields.refuser(&policies); i >= 0 {
+		a.heed(i, Seconds{})
+	}
+}
+
+// refuser returns the index of the limit that may have refused a request if no limit with nothing
+// remaining explains the refusal. It returns -1 if there is none with a reset.
+func (f *Fields) refuser(policies *matcher) (at int) {
+	at = -1
+	chosen := false // the reset at that index belongs to no window
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		if l.wait(p).ok {
+			return -1
+		}
+		if l.Remaining != Unknown || !l.Reset.ok {
+			continue
+		}
+		if own := !p.Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {
+			at, chosen = i, own
 		}
 	}
+	return at
 }
 
 // heed makes a limit the reason to wait if its reset, or else its window, is longer than the
 // waits of the limits before. Retry-After and Advisor.Refused take precedence over all limits.
 func (a *Advice) heed(i int, window Seconds) {
-	wait, known := a.Fields.reset(i)
+	wait, known := a.Fields.UntilReset(i)
 	source := SourceLimit
 	if !known {
 		wait, known = window.Duration()
@@ -294,22 +380,24 @@ func (f *Fields) exhausted() bool {
 
 // isCurrent reports whether f has limits in the current form, or in the form of the next draft.
 func (f *Fields) isCurrent() bool {
-	return len(f.Limits) > 0 && (f.Dialect == currentDialect || f.Dialect == nextDialect)
+	return len(f.Limits) > 0 && (f.Dialect == draft.Current || f.Dialect == draft.Next)
 }
 
 // readHeader reads the fields of h into a, and returns how long h asks to wait.
-func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
+func (o *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
 	clock := text.Clock{Header: h, Arrived: received}
 	stored := text.Stored(h)
 	wait, asked = readRetryAfter(&clock)
 	var elsewhere time.Duration
 	if !stored {
-		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy, clock) // what cannot be read MUST be ignored (draft-11 Section 7)
+		var faults []*FieldError
+		a.Fields, elsewhere, faults = parseAny(h, &o.Legacy, clock)
+		a.Malformed = joinFaults(faults) // which MUST be ignored (draft-11 Section 7)
 	}
 	if asked {
 		return wait, true
 	}
-	if stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // parseAny has not looked for waits elsewhere
+	if stored || a.Fields.Dialect == draft.Current || a.Fields.Dialect == draft.Next { // parseAny has not looked for waits elsewhere
 		elsewhere = older.Waits(h, &clock)
 	}
 	return elsewhere, elsewhere > 0
@@ -374,16 +462,16 @@ func (e *RefusedError) Unwrap() error {
 
 // CheckResponse returns a [*RefusedError] if a limit refused the request ([Advice.Refused]), else
 // nil. It reads a problem document from the body ([ReadProblem]), which can then be read again.
-func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
+func (o Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	if received.IsZero() {
 		received = time.Now()
 	}
-	a := c.Advise(resp, received)
+	a := o.Advise(resp, received)
 	if !a.Refused {
 		return nil
 	}
 	e := &RefusedError{Status: resp.StatusCode, Advice: a}
-	if a.Source != SourceNone {
+	if a.Source != SourceNone && !a.Final {
 		e.Until = received.Add(a.Asked)
 	}
 	if resp.Body == nil {

@@ -6,7 +6,14 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// The names of the two fields.
+const (
+	PolicyField = "RateLimit-Policy" // draft-11 Section 3
+	LimitField  = "RateLimit"        // draft-11 Section 4
 )
 
 // HeaderOf copies m, such as gRPC metadata or an event of AWS Lambda, into an http.Header with
@@ -52,17 +59,17 @@ func addLine(h http.Header, key string, line []string) {
 // withoutCurrent returns a copy of a header without the current fields.
 func withoutCurrent(h http.Header) http.Header {
 	h = maps.Clone(h)
-	delete(h, policyKey)
-	delete(h, limitKey)
+	delete(h, draft.PolicyKey)
+	delete(h, draft.LimitKey)
 	return h
 }
 
 // fieldName returns the usual spelling of a key of http.Header.
 func fieldName(key string) string {
 	switch key {
-	case policyKey:
+	case draft.PolicyKey:
 		return PolicyField
-	case limitKey:
+	case draft.LimitKey:
 		return LimitField
 	}
 	return key

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -88,16 +89,16 @@ func parseAny(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, aske
 // parseCurrent reads the current fields, or those of the next draft. ok is false if RateLimit
 // is absent, or in neither form.
 func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
-	lines := h[limitKey]
+	lines := h[draft.LimitKey]
 	if isCurrent(lines) {
 		if limits, err := ParseLimits(lines...); err == nil {
-			f.Limits, f.Dialect = limits, currentDialect
-			f.Policies, faults = parseBeside(h[policyKey])
+			f.Limits, f.Dialect = limits, draft.Current
+			f.Policies, faults = parseBeside(h[draft.PolicyKey])
 			return f, faults, true
 		}
 	}
 	if limits := parseNextLimits(lines); limits != nil {
-		f, faults = parseNext(limits, h[policyKey])
+		f, faults = parseNext(limits, h[draft.PolicyKey])
 		return f, faults, true
 	}
 	return f, nil, false
@@ -151,7 +152,7 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 		faults = append(faults, &FieldError{Field: fieldName(e.Key), Line: e.Line, Offset: e.Offset, Item: -1, Err: causes[e.Cause]})
 	}
 	f.Guessed = r.Guessed
-	if len(numbers.Policies)+len(numbers.Limits) > 0 && f.Dialect != lenientDialect {
+	if len(numbers.Policies)+len(numbers.Limits) > 0 && f.Dialect != draft.Lenient {
 		f.Dialect = r.Form
 	}
 	known := len(f.Policies)
@@ -182,9 +183,9 @@ func (f *Fields) dropRepeated(known int) {
 	}
 	names := make(map[string]bool, known)
 	for i := range f.Policies[:known] {
-		names[nameID(f.Policies[i].Name)] = true
+		names[f.Policies[i].Name] = true
 	}
-	others := slices.DeleteFunc(f.Policies[known:], func(p Policy) bool { return names[nameID(p.Name)] })
+	others := slices.DeleteFunc(f.Policies[known:], func(p Policy) bool { return names[p.Name] })
 	f.Policies = f.Policies[:known+len(others)]
 }
 
@@ -213,7 +214,7 @@ func comments(params string) Params {
 		if strings.HasPrefix(value, "'") {
 			value = strconv.Quote(text.Unquote(value))
 		}
-		if text.IsKey(key) && policyField.find(key) == nil && key != "window" && key != "name" {
+		if text.IsKey(key) && draft.Policies.Find(key) == nil && key != "window" && key != "name" {
 			m.readParam(nil, key, value, valued)
 		}
 	}

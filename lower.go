@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -15,7 +16,7 @@ import (
 // lowerOlder lowers each older form of h, so that it announces the tightest limit of all and
 // never more than before. It returns an error for each form that cannot hold its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
-	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
+	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == draft.PolicyKey || f.Key == draft.LimitKey })
 	if len(found) == 0 || len(own.Limits) == 0 {
 		return nil
 	}
@@ -36,7 +37,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 		}
 		found = found[n:]
 	}
-	return joinErrors(errs...)
+	return text.JoinErrors(errs...)
 }
 
 // most takes the place of an unlimited number. A line of it that is not lowered is not written.
@@ -127,31 +128,12 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 const maxRounds = 3
 
 // target returns the limits that a form should announce. A limit of own lowers the one of its
-// name. Of all others the tightest lowers the tightest limit of requests, if it is tighter.
+// name. The tightest remaining limit of own lowers the form's tightest limit of requests, if it is
+// tighter.
 func (e *lowering) target(form *olderForm) []share {
 	limits := sharesOf(&Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)})
-	index := map[string]int{}
-	for i, l := range limits {
-		index[nameID(l.Name)] = i
-	}
-	var rest, tightest share
-	named := false // a limit of own has the name of one of the form
-	for _, own := range e.own {
-		i, ok := index[nameID(own.Name)]
-		switch {
-		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.canonical() == own.policy.Unit.canonical():
-			limits[i].lower(own, true)
-			named = true
-		case own.Remaining > 0 && !own.policy.Unit.countsRequests(): // it says nothing of other limits
-		case own.tighter(rest):
-			rest = own
-		}
-	}
-	for _, l := range limits {
-		if l.Remaining != Unknown && l.policy.Unit.countsRequests() && l.tighter(tightest) {
-			tightest = l
-		}
-	}
+	rest, named := e.lowerNamed(limits)
+	tightest := tightestRequests(limits)
 	if rest.Limit == nil || tightest.Limit == nil || !rest.tighter(tightest) {
 		return limits
 	}
@@ -162,6 +144,37 @@ func (e *lowering) target(form *olderForm) []share {
 	used := slices.ContainsFunc(form.holders, func(h older.Holder) bool { return h.Role == older.Used })
 	tightest.lower(rest, alone && !used && tightest.Name == e.options.Name) // the form names no policy
 	return limits
+}
+
+// lowerNamed lowers each limit to that of own with the same name and unit, and reports whether there
+// is one. rest is the tightest of the other limits of own that concern all requests.
+func (e *lowering) lowerNamed(limits []share) (rest share, named bool) {
+	index := make(map[string]int, len(limits))
+	for i, l := range limits {
+		index[l.Name] = i
+	}
+	for _, own := range e.own {
+		i, ok := index[own.Name]
+		switch {
+		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.Canonical() == own.policy.Unit.Canonical():
+			limits[i].lower(own, true)
+			named = true
+		case own.Remaining > 0 && !own.policy.Unit.countsRequests(): // it shows nothing about other limits
+		case own.tighter(rest):
+			rest = own
+		}
+	}
+	return rest, named
+}
+
+// tightestRequests returns the tightest limit of requests, or a share without a limit.
+func tightestRequests(limits []share) (tightest share) {
+	for _, l := range limits {
+		if l.Remaining != Unknown && l.policy.Unit.countsRequests() && l.tighter(tightest) {
+			tightest = l
+		}
+	}
+	return tightest
 }
 
 // A share is a limit and its policy.
@@ -186,7 +199,11 @@ func (l share) tighter(m share) bool {
 
 // lower lowers l to own, and its quota too if quota is true.
 func (l share) lower(own share, quota bool) {
+	spent, reset := l.exhausted(l.policy), l.Reset
 	l.restrict(l.policy, own.Limit, own.policy)
+	if spent && reset == SecondsOf(0) && !own.exhausted(own.policy) {
+		l.Reset = reset // a second gateway cannot tell this 0 from one that the first has left
+	}
 	if quota && l.policy != &noPolicy {
 		l.policy.Quota = lower(l.policy.Quota, own.policy.Quota)
 	}

@@ -39,8 +39,9 @@ func (u Unit) countsRequests() bool {
 	return u == "" || u == Requests || u == requestAlias
 }
 
-// canonical returns one spelling for units with the same meaning.
-func (u Unit) canonical() Unit {
+// Canonical returns one spelling for units with the same meaning: [Requests] for "", "requests" and
+// "request", and u for all others. Compare units in this spelling.
+func (u Unit) Canonical() Unit {
 	if u.countsRequests() {
 		return Requests
 	}

@@ -19,6 +19,27 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
+// The problem types that draft-11 Section 5 defines. The member violated-policies of such a
+// problem names the exceeded policies.
+const (
+	// The requests exceed one or more policies: 429.
+	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	// The server has less capacity than usual, and may have lowered its policies: 503.
+	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	// The pattern of the requests looks unintended or malicious: 429.
+	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+)
+
+// registrations has the title and the status of each type (draft-11 Section 10.2).
+var registrations = [...]struct {
+	uri, title string
+	status     int
+}{
+	{QuotaExceeded, "Quota Exceeded", http.StatusTooManyRequests},
+	{TemporaryReducedCapacity, "Temporary Reduced Capacity", http.StatusServiceUnavailable},
+	{AbnormalUsageDetected, "Abnormal Usage Detected", http.StatusTooManyRequests},
+}
+
 // ProblemMediaType is the media type of a [Problem] (RFC 9457 Section 6.1).
 const ProblemMediaType = "application/problem+json"
 
@@ -50,10 +71,10 @@ func NewProblem(typ string, violated ...string) *Problem {
 }
 
 // Error returns the status, the title or the type, and the detail in one line. Characters
-// that cannot be printed become U+FFFD.
+// that cannot be printed become U+FFFD. A nil p is "<nil>", as package fmt prints it.
 func (p *Problem) Error() string {
 	if p == nil {
-		p = &Problem{}
+		return "<nil>"
 	}
 	what := cmp.Or(p.Title, p.Type, "about:blank")
 	if p.Status != 0 {

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/bits"
@@ -182,13 +183,16 @@ func (f Fields) Writable() Fields {
 }
 
 // asCurrent converts f to what RateLimit and RateLimit-Policy can express, so that a client waits
-// as long and goes no faster. In a refusal, nothing remains of a limit that has only a reset.
+// as long and goes no faster. In a refusal, nothing remains of the limit that may have refused.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
-	limits := make([]Limit, 0, len(f.Limits))
-	for _, l := range f.Limits {
+	limits, refuser := make([]Limit, 0, len(f.Limits)), -1
+	if refused {
+		refuser = f.refuser(&policies)
+	}
+	for i, l := range f.Limits {
 		p := policies.policy(&l)
-		spent := l.exhausted(p) || refused && l.Remaining == Unknown && l.Reset.ok
+		spent := l.exhausted(p) || i == refuser
 		if spent && l.Remaining == Unknown {
 			l.Remaining = 0
 		}
@@ -240,6 +244,25 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	return *p, true
 }
 
+// Pairs returns each limit with its policy, as [Fields.PolicyOf] finds it, in the order of Limits.
+// It takes linear time. A limit without a policy gets one with its name, and with the Quota
+// [Unknown]. The pointers point into f: do not change what they point to.
+func (f Fields) Pairs() iter.Seq2[*Limit, *Policy] {
+	return func(yield func(*Limit, *Policy) bool) {
+		policies := newMatcher(f.Policies)
+		for i := range f.Limits {
+			l := &f.Limits[i]
+			p := policies.policy(l)
+			if p == &noPolicy {
+				p = &Policy{Name: l.Name, Quota: Unknown}
+			}
+			if !yield(l, p) {
+				return
+			}
+		}
+	}
+}
+
 // An identity distinguishes the members of one field, because quotas are allocated per partition
 // key (draft-11 Section 3.1.4).
 type identity struct {
@@ -248,7 +271,7 @@ type identity struct {
 }
 
 func identify(name string, key []byte) identity {
-	return identity{nameID(name), string(key), key != nil}
+	return identity{name, string(key), key != nil}
 }
 
 // identified is implemented by *Policy and *Limit.
@@ -298,7 +321,7 @@ func (m *matcher) policy(l *Limit) *Policy {
 	}
 	i, ok := m.first[identify(l.nameAndKey())]
 	if !ok { // either the limit or its policy has a key
-		i, ok = m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]
+		i, ok = m.only[identity{name: l.Name, keyed: l.PartitionKey == nil}]
 	}
 	if !ok || i < 0 {
 		return &noPolicy
@@ -312,7 +335,7 @@ func (m *matcher) search(l *Limit) *Policy {
 	for i := range m.policies {
 		p := &m.policies[i]
 		switch {
-		case nameID(p.Name) != nameID(l.Name):
+		case p.Name != l.Name:
 		case equalKey(p.PartitionKey, l.PartitionKey):
 			return p
 		case p.PartitionKey == nil || l.PartitionKey == nil:
@@ -361,7 +384,7 @@ func (f Fields) Tightest() (Limit, bool) {
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		p := policies.policy(l)
-		of, unit := leftOf(l, p, i), p.Unit.canonical()
+		of, unit := leftOf(l, p, i), p.Unit.Canonical()
 		if other, ok := best[unit]; !ok || of.compare(other) < 0 {
 			best[unit] = of
 		}
@@ -484,8 +507,14 @@ func (f *Fields) precise(i int) time.Duration {
 	return 0
 }
 
-// reset returns the time until the reset of a limit, as precisely as the response had it.
-func (f *Fields) reset(i int) (d time.Duration, ok bool) {
+// UntilReset returns the time until the reset of Limits[i], from the arrival of the response, with
+// the fraction of a second that Reset rounds up. It is 1.5 s for X-RateLimit-Reset: 1.5, for which
+// Reset is 2. ok is false if Limits[i] has no Reset, or if there is no such limit. The time
+// saturates at some 292 years.
+func (f Fields) UntilReset(i int) (d time.Duration, ok bool) {
+	if i < 0 || i >= len(f.Limits) {
+		return 0, false
+	}
 	if precise := f.precise(i); precise > 0 {
 		return precise, true
 	}

@@ -3,6 +3,9 @@ package ratelimit
 import (
 	"cmp"
 	"slices"
+
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // Restrict joins the limits of upstream with those of an intermediary (draft-11 Section 7.2). The
@@ -11,8 +14,8 @@ import (
 // Of two policies with the same name and partition key the result has the lower Quota, and the
 // Window that is not absent. Of two such limits it has the lower Remaining and the longer Reset; a
 // known value replaces one that is Unknown or absent. If exactly one of them has nothing remaining,
-// its Reset is taken, so that clients wait no longer than either side asks. Everything else is that
-// of upstream. All other members are kept, those of upstream first.
+// its Reset is taken, so that clients wait no longer than either side asks. If that Reset is 0, the
+// pace of the other limit takes its place. Everything else is that of upstream. All other members are kept, those of upstream first.
 //
 // On error the result is upstream unchanged. The error is that of [Fields.Validate] for own,
 // or a [*FieldError]:
@@ -103,7 +106,7 @@ func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 	}
 	name, key := m.nameAndKey() // an identity would copy the key
 	for i := range list {
-		if n, k := M(&list[i]).nameAndKey(); nameID(n) == nameID(name) && equalKey(k, key) {
+		if n, k := M(&list[i]).nameAndKey(); n == name && equalKey(k, key) {
 			return i
 		}
 	}
@@ -114,10 +117,10 @@ func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 // conflict, "" if they do not.
 func difference(p, q *Policy) string {
 	switch {
-	case p.Unit.canonical() != q.Unit.canonical():
-		return unitKey
+	case p.Unit.Canonical() != q.Unit.Canonical():
+		return draft.Unit
 	case p.Window != q.Window && p.Window.ok && q.Window.ok:
-		return windowKey
+		return draft.Window
 	}
 	return ""
 }
@@ -128,14 +131,24 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {
 	case !alike && spent:
-		reset = l.Reset
+		reset = l.resetBeside(m, q)
 	case !alike:
-		reset = m.Reset
+		reset = m.resetBeside(l, p)
 	case reset.ok:
 		wait, other := l.wait(p), m.wait(q)
 		reset = longer(reset, longer(wait, other))
 	}
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
+}
+
+// resetBeside returns the Reset of l, of which nothing remains, joined with m, of which something
+// remains. If l asks for no wait, the client waits for the pace of m, so that it goes no faster.
+func (l *Limit) resetBeside(m *Limit, q *Policy) Seconds {
+	left := lower(m.Remaining, q.Quota)
+	if l.Reset != SecondsOf(0) || left <= 0 || m.Reset.n <= 0 || !q.Unit.countsRequests() {
+		return l.Reset
+	}
+	return SecondsOf(text.MulDivUp(uint64(m.Reset.n), 1, uint64(left)))
 }
 
 // changed reports whether a client might go faster by out. A limit of f then belongs to no
@@ -144,7 +157,7 @@ func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
 		p, q := before.policy(&l), after.policy(&l)
-		return p.Unit.canonical() != q.Unit.canonical() ||
+		return p.Unit.Canonical() != q.Unit.Canonical() ||
 			p.Window.ok && p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota
 	})
 }
@@ -168,6 +181,47 @@ func sideBySide(upstream, own Fields) Fields {
 	return f
 }
 
+// shareNames reports whether two members of a list have one name, whatever their partition keys.
+func shareNames[T any, M identified[T]](list []T) bool {
+	if len(list) < 2 {
+		return false
+	}
+	seen := make(map[string]bool, len(list))
+	for i := range list {
+		name, _ := M(&list[i]).nameAndKey()
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
+}
+
+// has reports whether f contains the members that sideBySide adds to it for own, so that a second
+// gateway with the limits of the first changes nothing.
+func (f Fields) has(own Fields) bool {
+	there := make(map[string]bool, len(f.Policies)+len(f.Limits))
+	for _, p := range f.Policies {
+		there[p.String()] = true
+	}
+	requests := map[string]bool{} // the names of limits of requests
+	for l, p := range f.Pairs() {
+		there[l.String()] = true
+		requests[l.Name] = requests[l.Name] || p.Unit.countsRequests()
+	}
+	for _, p := range own.Policies {
+		if dropped := !p.Unit.countsRequests() && requests[p.Name]; !dropped && !there[p.String()] {
+			return false
+		}
+	}
+	for _, l := range own.explicit().Limits {
+		if !there[l.String()] {
+			return false
+		}
+	}
+	return true
+}
+
 // without returns f without the policies in other units that share a name with a limit of
 // requests in g. A limit in g with a policy of its own identity does not count.
 func (f Fields) without(g *Fields) Fields {
@@ -176,11 +230,11 @@ func (f Fields) without(g *Fields) Fields {
 	for i := range g.Limits {
 		l := &g.Limits[i]
 		if p := policies.policy(l); p.Unit.countsRequests() && identify(p.nameAndKey()) != identify(l.nameAndKey()) {
-			taken[nameID(l.Name)] = true
+			taken[l.Name] = true
 		}
 	}
 	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool {
-		return !p.Unit.countsRequests() && taken[nameID(p.Name)]
+		return !p.Unit.countsRequests() && taken[p.Name]
 	})
 	return f
 }

@@ -9,43 +9,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-const (
-	retryAfterKey   = "Retry-After"    // RFC 9110 Section 10.2.3
-	retryAfterMsKey = "Retry-After-Ms" // OpenAI and Azure
-)
-
-// A retryAfter is the value of one line of the field Retry-After.
-type retryAfter struct {
-	seconds  text.Number // the wait, from the arrival of the response
-	date     text.Date   // the end of the wait; zero if the value is a number
-	standard bool        // the value has a form that RFC 9110 allows
-}
-
-// parseRetryAfter reads a number of seconds or a date (RFC 9110 Section 10.2.3). It accepts
-// more than the RFC: Shopify sends 2.0, and other servers send dates in other forms.
-//
-//	Retry-After = HTTP-date / delay-seconds
-func parseRetryAfter(line string) (r retryAfter, ok bool) {
-	s := text.Trim(line)
-	if r.seconds, ok = text.ParseNumber(s); ok && text.Is(s[0], text.Digit) {
-		r.standard = text.All(s, text.Digit)
-		return r, true
-	}
-	_, r.standard = text.ParseHTTPDate(s)
-	r.date, ok = text.ParseTime(s)
-	return r, ok
-}
-
-// wait returns the wait that the line asks for, at least 0. The wait until a date is counted
-// from now(). The wait saturates.
-func (r *retryAfter) wait(now func() time.Time) time.Duration {
-	if r.date.IsZero() {
-		return r.seconds.Span(1).Duration()
-	}
-	from := now()
-	return max(r.date.In(from).Sub(from), 0)
-}
-
 // ParseRetryAfter returns the wait that h asks for, at least 0, and false if h asks for
 // none. received is when the response arrived. The zero time means time.Now().
 //
@@ -78,9 +41,9 @@ func readRetryAfter(c *text.Clock) (d time.Duration, ok bool) {
 	if d, ok = retryAfterMs(c.Header); ok {
 		return d, true
 	}
-	for _, line := range firstLines(c.Header[retryAfterKey]) {
-		if r, ok := parseRetryAfter(line); ok {
-			return r.wait(c.Now), true
+	for _, line := range firstLines(c.Header[text.RetryAfterKey]) {
+		if r, ok := text.ParseRetryAfter(line); ok {
+			return r.Wait(c.Now), true
 		}
 	}
 	return 0, false
@@ -88,7 +51,7 @@ func readRetryAfter(c *text.Clock) (d time.Duration, ok bool) {
 
 // retryAfterMs returns the wait of the field Retry-After-Ms.
 func retryAfterMs(h http.Header) (d time.Duration, ok bool) {
-	for _, line := range firstLines(h[retryAfterMsKey]) {
+	for _, line := range firstLines(h[text.RetryAfterMsKey]) {
 		if n, ok := text.ParseNumber(text.Trim(line)); ok && !n.Neg {
 			return n.Span(1000).Duration(), true
 		}
@@ -126,7 +89,7 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	}
 	longest.n = min(longest.n, MaxInteger)
 	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read it ignore Retry-After
-		h[retryAfterMsKey] = []string{strconv.FormatInt(longest.n*1000, 10)}
+		h[text.RetryAfterMsKey] = []string{strconv.FormatInt(longest.n*1000, 10)}
 	}
 	asked, ok := ParseRetryAfter(h, received) // from a field that servers send in its place, too
 	if !ok && !adds {
@@ -134,10 +97,10 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	}
 	value := strconv.FormatInt(longer(longest, CeilSeconds(asked)).n, 10)
 	c := text.Clock{Header: h, Arrived: received}
-	for _, line := range h[retryAfterKey] {
-		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now) >= wait {
-			wait, value = r.wait(c.Now), line
+	for _, line := range h[text.RetryAfterKey] {
+		if r, ok := text.ParseRetryAfter(line); ok && r.Wait(c.Now) >= wait {
+			wait, value = r.Wait(c.Now), line
 		}
 	}
-	h[retryAfterKey] = []string{value}
+	h[text.RetryAfterKey] = []string{value}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -34,15 +35,18 @@ func appendList[T Policy | Limit](b []byte, field string, list []T, partial bool
 			out = append(out, separator...)
 		}
 		var param string
+		var params Params
 		var err error
 		switch m := any(&list[i]).(type) { // through an interface method, out would escape
 		case *Policy:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		case *Limit:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		}
 		if err != nil {
-			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
+			return b, &FieldError{Field: field, Line: max(params.index(param), 0), Offset: -1, Item: i, Param: param, Err: err}
 		}
 	}
 	return out, nil
@@ -90,8 +94,8 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key string, line 
 	}
 	both := string(b)
 	lines := []string{both[:n], both[n:]}
-	line(h, policyKey, lines[:1:1])
-	line(h, limitKey, lines[1:])
+	line(h, draft.PolicyKey, lines[:1:1])
+	line(h, draft.LimitKey, lines[1:])
 	return nil
 }
 
@@ -113,33 +117,33 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	}
 	switch {
 	case sf.IsInteger(p.Quota, 0):
-		b = append(b, ";"+quotaKey+"="...)
+		b = append(b, ";"+draft.Quota+"="...)
 		b = strconv.AppendUint(b, uint64(p.Quota), 10)
 	case !partial || p.Quota != Unknown:
-		return nil, quotaKey, ErrRange
+		return nil, draft.Quota, ErrRange
 	}
 	written := 1
 	if p.Unit != "" {
-		b = append(b, ";"+unitKey+"="...)
+		b = append(b, ";"+draft.Unit+"="...)
 		if b, ok = sf.AppendString(b, string(p.Unit)); !ok {
-			return nil, unitKey, ErrSyntax
+			return nil, draft.Unit, ErrSyntax
 		}
 		written++
 	}
 	if p.Window.ok {
-		if !sf.IsInteger(p.Window.n, minWindow) {
-			return nil, windowKey, ErrRange
+		if !sf.IsInteger(p.Window.n, draft.MinWindow) {
+			return nil, draft.Window, ErrRange
 		}
-		b = append(b, ";"+windowKey+"="...)
+		b = append(b, ";"+draft.Window+"="...)
 		b = strconv.AppendUint(b, uint64(p.Window.n), 10)
 		written++
 	}
 	if p.PartitionKey != nil {
-		b = append(b, ";"+partitionKey+"="...)
+		b = append(b, ";"+draft.PartitionKey+"="...)
 		b = sf.AppendBytes(b, p.PartitionKey)
 		written++
 	}
-	return p.Params.append(b, policyField, written)
+	return p.Params.append(b, draft.Policies, written)
 }
 
 // append appends l to b, as [Policy.append] does.
@@ -150,39 +154,40 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	}
 	switch {
 	case sf.IsInteger(l.Remaining, 0):
-		b = append(b, ";"+remainingKey+"="...)
+		b = append(b, ";"+draft.Remaining+"="...)
 		b = strconv.AppendUint(b, uint64(l.Remaining), 10)
 	case !partial || l.Remaining != Unknown:
-		return nil, remainingKey, ErrRange
+		return nil, draft.Remaining, ErrRange
 	}
 	written := 1
 	if l.Reset.ok {
 		if !sf.IsInteger(l.Reset.n, 0) {
-			return nil, resetKey, ErrRange
+			return nil, draft.Reset, ErrRange
 		}
-		b = append(b, ";"+resetKey+"="...)
+		b = append(b, ";"+draft.Reset+"="...)
 		b = strconv.AppendUint(b, uint64(l.Reset.n), 10)
 		written++
 	}
 	if l.PartitionKey != nil {
-		b = append(b, ";"+partitionKey+"="...)
+		b = append(b, ";"+draft.PartitionKey+"="...)
 		b = sf.AppendBytes(b, l.PartitionKey)
 		written++
 	}
-	return l.Params.append(b, limitField, written)
+	return l.Params.append(b, draft.Limits, written)
 }
 
 // append appends extension parameters (RFC 9651 Section 4.1.1.2) after written defined ones.
-func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string, error) {
+func (ps Params) append(b []byte, field *draft.Field, written int) ([]byte, string, error) {
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
+	var known map[string]int // the indices of ps by key
 	for i := range ps {
 		p := &ps[i]
 		switch {
 		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
+		case field.Find(p.Key) != nil || ps[:i].find(p.Key, &known) >= 0:
 			return nil, p.Key, ErrDuplicate
 		}
 		b = append(b, ';')

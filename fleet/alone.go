@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Without Redis each process goes on with its share of what the newest answer announced. Paced
@@ -15,7 +16,7 @@ func (n *turn) alone() (wait time.Duration) {
 	l := n.line
 	if l.gate == nil {
 		others := l.processes > 1
-		l.gate = &ratelimit.Gate{Share: 1 / float64(max(l.processes, 1)), Pace: others, MaxWait: n.turns.maxWait()}
+		l.gate = &obey.Gate{Share: 1 / float64(max(l.processes, 1)), Pace: others, MaxWait: n.turns.maxWait()}
 		if a, received := l.newest(n.turns); !received.IsZero() {
 			pass, _ := l.gate.TryEnter(gateKey)
 			pass.Answered(a, received)

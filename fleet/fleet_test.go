@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 // A window is a server that allows each credential a number of requests in each window. A
@@ -69,7 +68,7 @@ func (s *window) count(user string) (http.Header, int) {
 		h.Set("X-RateLimit-Reset", strconv.FormatInt(ends.Add(time.Second-1).Unix(), 10))
 		return h, status
 	}
-	f := ratelimit.FixedWindow{Name: "default", Quota: int64(s.quota), Used: int64(s.used[user]), Window: s.length, Left: ends.Sub(now)}.Fields()
+	f := announce.FixedWindow{Name: "default", Quota: int64(s.quota), Used: int64(s.used[user]), Window: s.length, Left: ends.Sub(now)}.Fields()
 	if err := f.Set(h); err != nil {
 		panic(err)
 	}

@@ -19,11 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 // A job is the work of a process of the fleet. For each process the tests start their own
@@ -73,7 +72,7 @@ func (j *job) run() (t tally) {
 	var unanswered atomic.Int64
 	turns := &Turns{
 		Redis:   redis.NewClient(&redis.Options{Addr: j.Redis, ContextTimeoutEnabled: true}),
-		Key:     ratelimit.KeyBy("Authorization"),
+		Key:     obey.KeyBy("Authorization"),
 		Timeout: cmp.Or(j.Timeout, 20*time.Second),
 		OnError: func(error) { unanswered.Add(1) },
 		clock:   func() time.Time { return time.Now().Add(j.Ahead) },
@@ -85,11 +84,11 @@ func (j *job) run() (t tally) {
 	if j.Alone {
 		base = nil
 	}
-	rt := &ratelimit.Transport{Base: base, Key: turns.Key}
+	rt := &obey.Transport{Base: base, Key: turns.Key}
 	if j.Tokens > 0 {
-		turns.Cost = func(r *http.Request) []ratelimit.Cost {
+		turns.Cost = func(r *http.Request) []obey.Cost {
 			tokens, _ := strconv.ParseInt(r.Header.Get("X-Tokens"), 10, 64)
-			return []ratelimit.Cost{{Unit: "tokens", Units: tokens}}
+			return []obey.Cost{{Unit: "tokens", Units: tokens}}
 		}
 		rt.Cost = turns.Cost
 	}

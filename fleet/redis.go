@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // README.md describes the records in Redis, and the rules that the scripts keep.
@@ -71,10 +72,10 @@ type turn struct {
 	line   *line
 	keys   []string
 	began  time.Time // when it became the first of its line
-	prices []ratelimit.Cost
-	costs  string          // prices as the scripts read them
-	lease  string          // "" if there is none
-	pass   *ratelimit.Pass // of the gate of the line; nil if there is none
+	prices []obey.Cost
+	costs  string     // prices as the scripts read them
+	lease  string     // "" if there is none
+	pass   *obey.Pass // of the gate of the line; nil if there is none
 
 	mu    sync.Mutex
 	ended bool

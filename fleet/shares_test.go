@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // A bucket is a server that limits tokens: quota at most, of which rate come back each second.
@@ -248,7 +248,7 @@ func TestFleetUnreadableRecord(t *testing.T) {
 	r, err := http.NewRequest("GET", j.URL, nil)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", broken)
-	key := (&Turns{}).keysOf(ratelimit.KeyBy("Authorization")(r))[0]
+	key := (&Turns{}).keysOf(obey.KeyBy("Authorization")(r))[0]
 	require.Equal(t, "hash", redis.rdb.Type(t.Context(), key).Val())
 	require.NoError(t, redis.rdb.Set(t.Context(), key, "x", 0).Err())
 	got := tallies(t, all...)

@@ -3,7 +3,7 @@
 // learn from every answer how much is left.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-//	client := &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}
+//	client := &http.Client{Transport: &obey.Transport{Base: &fleet.Turns{Redis: rdb}}}
 package fleet
 
 import (
@@ -18,10 +18,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Turns is an [http.RoundTripper] that sends a request when its turn comes among the requests
-// of all processes with the same Redis. Put it below a [ratelimit.Transport], which queues the
+// of all processes with the same Redis. Put it below a [obey.Transport], which queues the
 // requests of its process. Redis must be set. After the first use a Turns must not be copied,
 // and its fields must not be changed. It is safe for concurrent use, if its functions are.
 //
@@ -36,11 +37,11 @@ type Turns struct {
 	Base  http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	// Key returns the same text, in every process, for requests that share their limits;
 	// nil is the origin: scheme, host and port. A request with the key "" is sent at once.
-	// Redis holds the SHA-256 of the key. See [ratelimit.KeyBy].
+	// Redis holds the SHA-256 of the key. See [obey.KeyBy].
 	Key func(*http.Request) string
 	// Cost returns what a request takes of limits in other units than requests, as
 	// Transport.Cost does; nil is none.
-	Cost    func(*http.Request) []ratelimit.Cost
+	Cost    func(*http.Request) []obey.Cost
 	Advisor ratelimit.Advisor // reads the responses
 	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
 	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
@@ -62,7 +63,7 @@ type Turns struct {
 var errNoURL = errors.New("ratelimit: request without URL")
 
 // RoundTrip sends req when its turn comes, and returns the result of Base. If the deadline of
-// the request comes first, it returns a [*ratelimit.WaitError], as soon as that is certain. If
+// the request comes first, it returns a [*obey.WaitError], as soon as that is certain. If
 // the context ends otherwise, it returns the cause.
 func (t *Turns) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	sent := false
@@ -104,7 +105,7 @@ func (t *Turns) CloseIdleConnections() {
 }
 
 // TakesTurns reports whether requests wait here for limits in other units than requests. They do if
-// there is a Cost. A [ratelimit.Transport] above then lets one such request at a time wait here.
+// there is a Cost. A [obey.Transport] above then lets one such request at a time wait here.
 // Otherwise it would wait for units that other processes take meanwhile. It finds Turns also below
 // RoundTrippers with a method Unwrap() http.RoundTripper.
 func (t *Turns) TakesTurns() bool { return t.Cost != nil }
@@ -124,7 +125,7 @@ func (t *Turns) now() time.Time {
 }
 
 // originOf is the key of a request if there is no Key.
-var originOf = ratelimit.KeyBy()
+var originOf = obey.KeyBy()
 
 // take waits for the turn of a request. It returns nil if the request needs none.
 func (t *Turns) take(req *http.Request) (*turn, error) {
@@ -177,7 +178,7 @@ func (n *turn) sleep(ctx context.Context, wait time.Duration, certain bool) erro
 	if certain {
 		until := time.Now().Add(wait)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-			return &ratelimit.WaitError{Until: until}
+			return &obey.WaitError{Until: until}
 		}
 		n.turns.mu.Lock()
 		n.line.until = until
@@ -203,7 +204,7 @@ func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
 		return cause
 	}
-	return &ratelimit.WaitError{}
+	return &obey.WaitError{}
 }
 
 // A line is the queue of the requests of a key in this process. Only the first request asks
@@ -219,9 +220,9 @@ type line struct {
 	retry    time.Time // when Redis may be asked again for this key; zero if it can read the record
 
 	// Used by the first request alone.
-	processes int             // that use the key, as Redis has counted them
-	counted   time.Time       // when that was
-	gate      *ratelimit.Gate // while Redis does not answer: the share of this process
+	processes int        // that use the key, as Redis has counted them
+	counted   time.Time  // when that was
+	gate      *obey.Gate // while Redis does not answer: the share of this process
 }
 
 // queue returns the line of a key when the request is the first in it.
@@ -248,7 +249,7 @@ func (t *Turns) queue(ctx context.Context, key string) (*line, error) {
 	t.mu.Unlock()
 	var err error
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		err = &ratelimit.WaitError{Until: until}
+		err = &obey.WaitError{Until: until}
 	} else {
 		select {
 		case l.first <- struct{}{}:
@@ -281,7 +282,7 @@ func (t *Turns) drop(key string, l *line) {
 	}
 }
 
-// A cost is a [ratelimit.Cost] as the scripts read it.
+// A cost is a [obey.Cost] as the scripts read it.
 type cost struct {
 	Policy string `json:"policy"`
 	Unit   string `json:"unit"`
@@ -289,7 +290,7 @@ type cost struct {
 }
 
 // costsOf returns costs as the scripts read them, "" if there are none.
-func costsOf(costs []ratelimit.Cost) string {
+func costsOf(costs []obey.Cost) string {
 	var list []cost
 	for _, c := range costs {
 		unit := string(c.Unit)

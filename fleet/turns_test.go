@@ -17,10 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 // A roundTrip is a server in memory.
@@ -59,7 +58,7 @@ func TestTurnsDeadline(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	_, err = turns.RoundTrip(request(t, ctx))
-	var wait *ratelimit.WaitError
+	var wait *obey.WaitError
 	require.ErrorAs(t, err, &wait)
 	require.WithinDuration(t, began.Add(time.Minute), wait.Until, 10*time.Second)
 	require.Less(t, time.Since(began), 10*time.Second)
@@ -128,11 +127,11 @@ func TestTurnsWithoutKey(t *testing.T) {
 func TestTurnsFirstRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		costs []ratelimit.Cost
+		costs []obey.Cost
 		want  int64
 	}{
 		{"requests", nil, 10},
-		{"tokens", []ratelimit.Cost{{Unit: "tokens", Units: 10}}, 1},
+		{"tokens", []obey.Cost{{Unit: "tokens", Units: 10}}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			store := startStore(t)
@@ -140,7 +139,7 @@ func TestTurnsFirstRequests(t *testing.T) {
 			goOn := make(chan bool)
 			turns := &Turns{
 				Redis: store.rdb,
-				Cost:  func(*http.Request) []ratelimit.Cost { return tc.costs },
+				Cost:  func(*http.Request) []obey.Cost { return tc.costs },
 				Base: roundTrip(func(*http.Request) (*http.Response, error) {
 					sent.Add(1)
 					<-goOn
@@ -268,7 +267,7 @@ func TestTurnsAlone(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: store.addr})
 		defer rdb.Close()
 		both[i] = &Turns{Redis: rdb, Base: base}
-		client := &http.Client{Transport: &ratelimit.Transport{Base: both[i]}}
+		client := &http.Client{Transport: &obey.Transport{Base: both[i]}}
 		for range 4 {
 			all.Go(func() {
 				for !stopped.Load() {
@@ -387,9 +386,9 @@ func TestTurnsAloneKnowsLimits(t *testing.T) {
 // A cost of 0 that names a policy takes the place of costs that name its unit alone.
 func TestTurnsCostOfNothing(t *testing.T) {
 	store := startStore(t)
-	costs := []ratelimit.Cost{{Unit: "tokens", Units: 10}, {Policy: "cached"}}
+	costs := []obey.Cost{{Unit: "tokens", Units: 10}, {Policy: "cached"}}
 	sent := 0
-	turns := &Turns{Redis: store.rdb, Cost: func(*http.Request) []ratelimit.Cost { return costs }, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+	turns := &Turns{Redis: store.rdb, Cost: func(*http.Request) []obey.Cost { return costs }, Base: roundTrip(func(*http.Request) (*http.Response, error) {
 		sent++
 		return answer(200, "RateLimit-Policy", `"cached";q=100;qu="tokens";w=60`, "RateLimit", `"cached";r=1;t=60`), nil
 	})}
@@ -588,8 +587,8 @@ func TestTurnsHostileAnswers(t *testing.T) {
 			i++
 			return answer(200, "RateLimit", fields[(i-1)%len(fields)], "RateLimit-Policy", `"a";q=9;w=999999999999999, "{}";q=1;w=1;qu="\\ %"`), nil
 		}),
-		Cost: func(*http.Request) []ratelimit.Cost {
-			return []ratelimit.Cost{{Unit: "\\ %\xff", Units: 1<<63 - 1}, {Policy: "a", Units: -5}, {Units: 1}}
+		Cost: func(*http.Request) []obey.Cost {
+			return []obey.Cost{{Unit: "\\ %\xff", Units: 1<<63 - 1}, {Policy: "a", Units: -5}, {Units: 1}}
 		},
 	}
 	for range 3 * len(fields) {

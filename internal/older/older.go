@@ -126,26 +126,16 @@ const (
 
 // addField adds the facts of a field to the tallies, and its faults.
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
-	lines, first := f.several(), true
-	switch {
-	case f.dictionary:
-		lines = []string{strings.Join(lines, ",")}
-	case f.Role == Policies: // law: TestManyLines
-		lines = f.Lines
-	}
-	for i, line := range lines {
-		line = text.Trim(line)
+	first := true
+	for i, all := range f.lines() {
+		line := text.Trim(all)
 		if line == "" || f.columns != 0 && !first { // parallel lists have one line
 			continue
 		}
 		facts, bad := f.read(room, line, first)
 		first = false
 		taken := ts.add(f, number, facts, c)
-		for i := range facts {
-			if draft := facts[i].draft; draft != "" && f.order == draftOrder && f.Role != Policies {
-				r.draft = min(r.draft, draft)
-			}
-		}
+		r.noteDraft(f, facts)
 		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
 			if r.Form = f.Form; r.Form == draftForm && f.dictionary {
 				r.Form = draft07
@@ -153,11 +143,20 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		}
 		cause := ts.cause(f, facts)
 		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) { // nothing is cut silently
-			off := max(bad, 0) + strings.Index(lines[i], line)
+			off := max(bad, 0) + strings.Index(all, line)
 			r.Faults = append(r.Faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: cause})
 		}
 		if cause == TooMany {
 			break
+		}
+	}
+}
+
+// noteDraft records the oldest draft that the facts of a field show.
+func (r *Result) noteDraft(f *Field, facts []Fact) {
+	for i := range facts {
+		if draft := facts[i].draft; draft != "" && f.order == draftOrder && f.Role != Policies {
+			r.draft = min(r.draft, draft)
 		}
 	}
 }
@@ -227,8 +226,17 @@ func (n *name) asked(lines []string, c *text.Clock) time.Duration {
 // Each limiter on the way may add one.
 const maxLines = 16
 
-// several returns the first maxLines lines of the field.
-func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
+// lines returns the lines of the field that are read. A Dictionary is one line (RFC 9651 Section 4.2).
+func (f *Field) lines() []string {
+	if f.Role == Policies && !f.dictionary { // law: TestManyLines
+		return f.Lines
+	}
+	lines := f.Lines[:min(len(f.Lines), maxLines)]
+	if f.dictionary && len(lines) > 1 {
+		lines = []string{strings.Join(lines, ",")}
+	}
+	return lines
+}
 
 // sortFields puts fields into the order in which they count, because a header has no order. The
 // order is by family, role, certainty and policy. Of two names the shorter one comes first.

@@ -75,10 +75,13 @@ const maxGroup = 128
 
 const noFault = -1 // in place of the offset of unreadable text
 
-// read appends the facts of a line, and returns the offset of unreadable text, or noFault.
+// read appends the facts of a line, and returns the offset of unreadable text, or noFault. The
+// name of the field decides how the line is read, or else its shape.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	n := f.name
-	ok := true
+	n, ok := f.name, true
+	if n.Format == minutes && isCount(line) {
+		line += "min"
+	}
 	switch {
 	case n.dictionary:
 		facts, ok = n.readDictionary(facts, line)
@@ -86,18 +89,31 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = readBans(line)
 	case n.Format == percents:
 		facts, ok = readPercents(line)
-	case n.Role.number() && text.All(line, text.Digit): // nearly all values
-		facts = append(facts, Fact{Role: n.Role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
 		if _, ok = parseMoment(line, n.Format, &text.Clock{}); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
-	case n.Role == Name || n.Role == Subname:
+	case n.Role.isText():
 		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
 			facts = append(facts, Fact{Role: n.Role, Value: text.Trim(part)})
 		}
+	default:
+		return n.readShape(facts, line, first)
+	}
+	if !ok {
+		return facts, 0
+	}
+	return facts, noFault
+}
+
+// readShape is read for the shapes at the top of this file.
+func (n *name) readShape(facts []Fact, line string, first bool) (_ []Fact, bad int) {
+	ok := true
+	switch {
+	case n.Role.number() && text.All(line, text.Digit): // nearly all values
+		return append(facts, Fact{Role: n.Role, Value: line}), noFault
 	case line[0] == '{':
 		facts, ok = n.readJSON(facts, line)
 	case !n.Role.time() && isPairs(line):
@@ -117,60 +133,113 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	return facts, noFault
 }
 
-// readList reads the members of a list. After a quota come policies with a window (drafts 00
-// to 03 Section 3.1). After a number with another role come the numbers of other windows. A
-// member that repeats the first number has the window of the first. In a list of policies
-// (draft-06 Section 3.2) a word is the name of an algorithm. The quota is the first number of
-// the first line, because other lines belong to other limiters. At most MaxMembers are read.
+// A member is a member of a list.
+type member struct {
+	item
+	value    string // without the parameters
+	behind   int64  // the window in the parameters
+	isPolicy bool   // it is a quota, perhaps with a window
+	leads    bool   // it is the first of its line
+	closed   bool   // no quote is open at its end
+}
+
+// readList reads the members of a list, at most MaxMembers, by the grammar of the field's role.
+// first is true for the first line of the field.
 func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	role, from, off, bad := n.Role, len(facts), 0, noFault
+	role, off, bad := n.Role, 0, noFault
 	if n.kind == anchorKind {
 		role = Quota
 	}
-	quota := role == Quota || role == Policies
-	for i := 0; off <= len(line) && i < MaxMembers; i++ {
-		leads := i == 0
-		member, ok := cutMember(line[off:], quota)
-		value, params, _ := text.Cut(member, ';')
-		value = text.Trim(text.Unquote(text.Trim(value)))
-		var m item
-		m.readParams(params)
-		behind := m.window
-		isPolicy := quota && m.readPolicy(value)
-		switch {
-		case !quota && (!ok || leads && value == ""): // a quote is not closed, or there is no number
+	quotas := role == Quota || role == Policies
+	for i := 0; off <= len(line); i++ {
+		if i == MaxMembers { // bound: MaxMembers
 			return facts, off
-		case text.Trim(member) == "":
-		case role == Policies && !isPolicy:
-			ok = text.Past(value, 0, text.Alpha) > 0
-		case role == Policies, isPolicy && !(first && leads) && (params != "" || m.window > 0 && !leads):
-			facts = append(facts, Fact{Role: Policies, item: m})
-		case leads && role.time():
-			facts = append(facts, Fact{Role: role, Value: value})
-		case leads, params == "" && isCount(value):
-			at := len(facts)
-			if facts, ok = readCount(facts, "", role, value); len(facts) > at && role == Quota {
-				facts[at].item = m
-			}
-			if behind > 0 {
-				facts = appendWindow(facts, behind)
-			}
-		case role == Quota || m.window == 0: // ten;w=1 is no quota
-			ok = false
-		case len(facts) > from && value == facts[from].Value:
-			facts = appendWindow(facts, m.window)
+		}
+		all, closed := cutMember(line[off:], quotas)
+		m := member{leads: i == 0, closed: closed}
+		m.read(all, quotas)
+		ok := closed
+		switch {
+		case !quotas && (!closed || m.leads && m.value == ""): // a quote is open, or there is no number
+			return facts, off
+		case text.Trim(all) == "":
+		case role == Policies:
+			facts, ok = m.listed(facts)
+		case role == Quota:
+			facts, ok = m.quotaOrPolicy(facts, first)
 		default:
-			facts = append(facts, Fact{Role: role, Value: value, item: item{window: m.window}})
+			facts, ok = n.numberOfWindow(facts, &m)
 		}
 		if !ok && bad == noFault {
 			bad = off
 		}
-		off += len(member) + 1
-	}
-	if off <= len(line) { // bound: MaxMembers
-		bad = off
+		off += len(all) + 1
 	}
 	return facts, bad
+}
+
+// read reads the text of a member. quotas is true if it may be a quota.
+func (m *member) read(s string, quotas bool) {
+	value, params, _ := text.Cut(s, ';')
+	m.value = text.Trim(text.Unquote(text.Trim(value)))
+	m.readParams(params)
+	m.behind = m.window
+	m.isPolicy = quotas && m.readPolicy(m.value)
+}
+
+// listed appends a member of a list of policies (draft-06 Section 3.2), in which a word is the
+// name of an algorithm.
+func (m *member) listed(facts []Fact) ([]Fact, bool) {
+	if !m.isPolicy {
+		return facts, text.Past(m.value, 0, text.Alpha) > 0
+	}
+	return append(facts, Fact{Role: Policies, item: m.item}), m.closed
+}
+
+// quotaOrPolicy appends a member of the field of the quota. Policies with a window come after a
+// quota (drafts 00 to 03 Section 3.1). The quota is the first number of the first line, because
+// other lines belong to other limiters.
+func (m *member) quotaOrPolicy(facts []Fact, first bool) ([]Fact, bool) {
+	behind := m.params != "" || m.window > 0
+	if m.leads {
+		behind = m.params != "" && !first
+	}
+	switch {
+	case m.isPolicy && behind:
+		return append(facts, Fact{Role: Policies, item: m.item}), m.closed
+	case !m.leads && (m.params != "" || !isCount(m.value)): // ten;w=1 is no quota
+		return facts, false
+	}
+	at := len(facts)
+	facts, ok := readCount(facts, "", Quota, m.value)
+	if len(facts) > at {
+		facts[at].item = m.item
+	}
+	if m.behind > 0 {
+		facts = appendWindow(facts, m.behind)
+	}
+	return facts, ok
+}
+
+// numberOfWindow appends a member of any other list. After the first number come the numbers of
+// other windows. A member that repeats the first number has the window of the first.
+func (n *name) numberOfWindow(facts []Fact, m *member) ([]Fact, bool) {
+	ok := true
+	switch {
+	case m.leads && n.Role.time():
+		facts = append(facts, Fact{Role: n.Role, Value: m.value})
+	case m.leads, m.params == "" && isCount(m.value):
+		if facts, ok = readCount(facts, "", n.Role, m.value); m.window > 0 {
+			facts = appendWindow(facts, m.window)
+		}
+	case m.window == 0:
+		ok = false
+	case len(facts) > 0 && m.value == facts[0].Value:
+		facts = appendWindow(facts, m.window)
+	default:
+		facts = append(facts, Fact{Role: n.Role, Value: m.value, item: item{window: m.window}})
+	}
+	return facts, ok
 }
 
 // appendWindow appends a window in seconds.
@@ -280,7 +349,7 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 	a, isPair := text.ParseCount(first)
 	b, isCounted := text.ParseCount(second)
 	switch {
-	case role.time(), isCount(value), isNothing(value):
+	case role.time(), isCount(text.Trim(strings.TrimSuffix(value, "%"))), isNothing(value):
 		return append(facts, Fact{Policy: policy, Role: role, Value: value}), true
 	case role == Quota && parseWindow(value) > 0:
 		return append(facts, Fact{Policy: policy, Role: Window, Value: value}), true
@@ -301,6 +370,12 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 		facts = append(facts, Fact{Policy: policy, Role: role, Value: first}, other)
 	}
 	return facts, ok
+}
+
+// isPart reports whether a number is a part of the quota: 85%. n is the name of its field.
+func (fact *Fact) isPart(n *name) bool {
+	return (fact.Role == Used || fact.Role == Remaining) &&
+		(cmp.Or(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
 }
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a

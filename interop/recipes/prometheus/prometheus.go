@@ -4,7 +4,7 @@ package prometheus
 import (
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -15,7 +15,7 @@ var (
 )
 
 // A Collector exports the state of each key of a Gate when Prometheus asks for it.
-type Collector struct{ Gate *ratelimit.Gate }
+type Collector struct{ Gate *obey.Gate }
 
 func (c Collector) Describe(ch chan<- *prometheus.Desc) { ch <- queued; ch <- wait }
 
