@@ -80,7 +80,7 @@ func (a *API) announce(h http.Header, v *visit) {
 // must panics if the limits cannot be written in a form.
 func must(form string, err error) {
 	if err != nil {
-		panic(fmt.Sprintf("ratelimittest: %s cannot announce the limits: %v", form, err))
+		panic(fmt.Sprintf("ratelimittest: the limits cannot be announced in %s: %v", form, err))
 	}
 }
 

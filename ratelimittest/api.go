@@ -81,10 +81,10 @@ func (a *API) client(key string) *client {
 		case !windowed && l.Kind != Concurrency:
 			panic(fmt.Sprintf("ratelimittest: limit %d has no window: set Policy.Window", i+1))
 		}
-		must("a policy", l.Policy.Validate())
+		must("the current fields", l.Policy.Validate())
 		c.counters = append(c.counters, newCounter(l))
 	}
-	must("the fields", fieldsOf(c.states(a.now())).Validate())
+	must("the current fields", fieldsOf(c.states(a.now())).Validate())
 	if a.clients == nil || len(a.clients) == mostClients {
 		a.clients = make(map[keyHash]*client)
 	}

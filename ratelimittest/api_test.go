@@ -214,11 +214,11 @@ func TestPanics(t *testing.T) {
 		{"no quota", &ratelimittest.API{Limits: limit(0, 60, 0)}, "ratelimittest: limit 1 has no quota: set Policy.Quota"},
 		{"no window", &ratelimittest.API{Limits: []ratelimittest.Limit{{Policy: ratelimit.Policy{Quota: 1}}}}, "ratelimittest: limit 1 has no window: set Policy.Window"},
 		{"an unknown kind", &ratelimittest.API{Limits: append(limit(1, 1, 0), limit(1, 1, 6)...)}, "ratelimittest: limit 2 has an unknown kind: use one of the constants"},
-		{"a window of no time", &ratelimittest.API{Limits: limit(1, 0, 0)}, "ratelimittest: a policy cannot announce the limits: "},
-		{"a name that cannot be written", &ratelimittest.API{Limits: one("é", 1, 1, 0)}, "ratelimittest: a policy cannot announce the limits: "},
-		{"two of one name", &ratelimittest.API{Limits: append(limit(1, 1, 0), limit(2, 2, 0)...)}, "ratelimittest: the fields cannot announce the limits: "},
-		{"a form that needs a reset", &ratelimittest.API{Limits: limit(1, 1, ratelimittest.Concurrency), Dialects: dialects(t, "draft-07")}, "ratelimittest: dialect draft-07 cannot announce the limits: "},
-		{"a form that excludes the current", &ratelimittest.API{Limits: limit(1, 1, 0), Dialects: dialects(t, "draft-07"), Current: true}, "ratelimittest: dialect draft-07 cannot announce the limits: "},
+		{"a window of no time", &ratelimittest.API{Limits: limit(1, 0, 0)}, "ratelimittest: the limits cannot be announced in the current fields: "},
+		{"a name that cannot be written", &ratelimittest.API{Limits: one("é", 1, 1, 0)}, "ratelimittest: the limits cannot be announced in the current fields: "},
+		{"two of one name", &ratelimittest.API{Limits: append(limit(1, 1, 0), limit(2, 2, 0)...)}, "ratelimittest: the limits cannot be announced in the current fields: "},
+		{"a form that needs a reset", &ratelimittest.API{Limits: limit(1, 1, ratelimittest.Concurrency), Dialects: dialects(t, "draft-07")}, "ratelimittest: the limits cannot be announced in dialect draft-07: "},
+		{"a form that excludes the current", &ratelimittest.API{Limits: limit(1, 1, 0), Dialects: dialects(t, "draft-07"), Current: true}, "ratelimittest: the limits cannot be announced in dialect draft-07: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			defer func() {
