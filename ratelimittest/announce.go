@@ -100,8 +100,10 @@ func (v *visit) written() time.Time {
 // refuse answers a request that exceeds a limit.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, v *visit) {
 	status := cmp.Or(a.Status, http.StatusTooManyRequests)
-	contentType, body := a.like.contentType, a.like.body
+	contentType, body := "application/json; charset=utf-8", a.like.body
 	switch {
+	case a.like.html:
+		contentType = "text/html; charset=utf-8"
 	case body != "":
 	case a.Bare:
 		contentType, body = "text/plain; charset=utf-8", http.StatusText(status)+"\n"

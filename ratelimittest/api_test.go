@@ -28,22 +28,40 @@ import (
 // The fields decide what a response announces, and how a request is refused. The limit is one
 // request in 60 seconds.
 func TestAPI(t *testing.T) {
-	const current = "Ratelimit Ratelimit-Policy "
+	const (
+		current = " Ratelimit Ratelimit-Policy"
+		older   = " X-Ratelimit-Limit X-Ratelimit-Remaining X-Ratelimit-Reset"
+		named   = " X-Ratelimit-Limit-A X-Ratelimit-Remaining-A X-Ratelimit-Reset-A"
+		plain   = " text/plain"
+		problem = " application/problem+json"
+	)
 	for _, tc := range []struct {
 		name            string
 		api             *ratelimittest.API
 		forms           string
 		served, refused string // the status, the names of fields about limits, and the type of the body
 	}{
-		{"current", &ratelimittest.API{}, "", "200 " + current + "text/plain", "429 " + current + "Retry-After application/problem+json"},
-		{"an older form", &ratelimittest.API{}, "x-ratelimit", "200 X-Ratelimit-Limit X-Ratelimit-Remaining X-Ratelimit-Reset text/plain", "429 Retry-After X-Ratelimit-Limit X-Ratelimit-Remaining X-Ratelimit-Reset application/problem+json"},
-		{"two older forms", &ratelimittest.API{Bare: true}, "draft-07 openai", "200 " + current + "X-Ratelimit-Limit-A X-Ratelimit-Remaining-A X-Ratelimit-Reset-A text/plain", "429 " + current + "X-Ratelimit-Limit-A X-Ratelimit-Remaining-A X-Ratelimit-Reset-A text/plain"},
-		{"both", &ratelimittest.API{Current: true, Bare: true}, "anthropic", "200 Anthropic-Ratelimit-A-Limit Anthropic-Ratelimit-A-Remaining Anthropic-Ratelimit-A-Reset " + current + "text/plain", "429 Anthropic-Ratelimit-A-Limit Anthropic-Ratelimit-A-Remaining Anthropic-Ratelimit-A-Reset " + current + "text/plain"},
-		{"silent", &ratelimittest.API{Silent: true}, "x-ratelimit", "200 text/plain", "429 Retry-After application/problem+json"},
-		{"bare", &ratelimittest.API{Bare: true}, "", "200 " + current + "text/plain", "429 " + current + "text/plain"},
-		{"silent and bare", &ratelimittest.API{Silent: true, Bare: true}, "", "200 text/plain", "429 text/plain"},
-		{"another status", &ratelimittest.API{Status: 503}, "", "200 " + current + "text/plain", "503 " + current + "Retry-After application/problem+json"},
-		{"a handler", &ratelimittest.API{Handler: http.NotFoundHandler()}, "", "404 " + current + "text/plain", "429 " + current + "Retry-After application/problem+json"},
+		{"current", &ratelimittest.API{}, "", "200" + current + plain, "429" + current + " Retry-After" + problem},
+		{"an older form", &ratelimittest.API{}, "x-ratelimit", "200" + older + plain, "429 Retry-After" + older + problem},
+		{
+			"two older forms", &ratelimittest.API{Bare: true}, "draft-07 openai",
+			"200" + current + named + plain, "429" + current + named + plain,
+		},
+		{
+			"both", &ratelimittest.API{Current: true, Bare: true}, "x-ratelimit",
+			"200" + current + older + plain, "429" + current + older + plain,
+		},
+		{"silent", &ratelimittest.API{Silent: true}, "x-ratelimit", "200" + plain, "429 Retry-After" + problem},
+		{"bare", &ratelimittest.API{Bare: true}, "", "200" + current + plain, "429" + current + plain},
+		{"silent and bare", &ratelimittest.API{Silent: true, Bare: true}, "", "200" + plain, "429" + plain},
+		{
+			"another status", &ratelimittest.API{Status: 503}, "",
+			"200" + current + plain, "503" + current + " Retry-After" + problem,
+		},
+		{
+			"a handler", &ratelimittest.API{Handler: http.NotFoundHandler()}, "",
+			"404" + current + plain, "429" + current + " Retry-After" + problem,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,7 +98,7 @@ func TestZeroAPI(t *testing.T) {
 	require.Equal(t, ratelimittest.Counts{Served: 101}, api.Counts())
 }
 
-// The announced numbers of two limits, of which the second one refuses.
+// Two limits announce their numbers, and the second one refuses.
 func TestTwoLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &ratelimittest.API{Limits: append(one("hour", 9, 3600, ratelimittest.WindowFromFirst), one("burst", 2, 10, ratelimittest.TokenBucket)...)}
@@ -95,6 +113,74 @@ func TestTwoLimits(t *testing.T) {
 			`200 "hour";r=8;t=3600;pk=:eA==:, "burst";r=1;t=5 `,
 			`200 "hour";r=7;t=3599;pk=:eA==:, "burst";r=0;t=4 `,
 			`429 "hour";r=7;t=3598;pk=:eA==:, "burst";r=0;t=3 3`, // a refusal takes nothing
+		}, got)
+	})
+}
+
+// Of several limits, Retry-After is the longest wait, and ends no earlier than the reset of a limit
+// with nothing remaining. The longest of several refusals counts for what is early.
+func TestLongestWait(t *testing.T) {
+	limits := func(first, second string) []ratelimittest.Limit {
+		windows := map[string]int64{"requests": 10, "tokens": 60}
+		list := append(one(first, 1, windows[first], ratelimittest.WindowFromFirst), one(second, 1, windows[second], ratelimittest.WindowFromFirst)...)
+		for i := range list {
+			list[i].Policy.Unit = ratelimit.Unit(list[i].Policy.Name)
+		}
+		return list
+	}
+	for _, tc := range []struct {
+		name    string
+		limits  []ratelimittest.Limit
+		silent  bool
+		refused string // Retry-After of a request that takes a token, and of one that takes none
+	}{
+		{"tokens last", limits("requests", "tokens"), false, "60 60"},
+		{"tokens first", limits("tokens", "requests"), false, "60 60"},
+		{"in silence, the limits that are exceeded count", limits("tokens", "requests"), true, "60 10"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := &ratelimittest.API{Limits: tc.limits, Silent: tc.silent, Cost: func(r *http.Request) map[ratelimit.Unit]int64 {
+					n, _ := strconv.ParseInt(r.Header.Get("Tokens"), 10, 64)
+					return map[ratelimit.Unit]int64{"tokens": n}
+				}}
+				require.Equal(t, http.StatusOK, get(t, api, "/", "Tokens", "1").StatusCode)
+				var waits []string
+				for _, tokens := range []string{"1", "0"} {
+					resp := get(t, api, "/", "Tokens", tokens)
+					waits = append(waits, resp.Header.Get("Retry-After"))
+					for _, f := range ratelimittest.Check(resp) {
+						require.LessOrEqual(t, f.Level, ratelimittest.LevelNote, f)
+					}
+				}
+				require.Equal(t, tc.refused, strings.Join(waits, " "))
+				time.Sleep(59 * time.Second)
+				require.Equal(t, http.StatusOK, get(t, api, "/").StatusCode)
+				require.Equal(t, ratelimittest.Counts{Served: 2, Refused: 2, Early: 2}, api.Counts())
+			})
+		})
+	}
+}
+
+// A request that takes nothing of a limit does not begin its window, and a negative cost gives
+// nothing back.
+func TestFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &ratelimittest.API{Limits: one("tokens", 5, 60, ratelimittest.WindowFromFirst)}
+		api.Limits[0].Policy.Unit = "tokens"
+		api.Cost = func(r *http.Request) map[ratelimit.Unit]int64 {
+			n, _ := strconv.ParseInt(r.Header.Get("Tokens"), 10, 64)
+			return map[ratelimit.Unit]int64{"tokens": n}
+		}
+		var got []string
+		for _, tokens := range []string{"0", "2", "-9223372036854775808", "-1", "9223372036854775807", "3"} {
+			resp := get(t, api, "/", "Tokens", tokens)
+			got = append(got, fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("RateLimit")))
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, []string{
+			`200 "tokens";r=5;t=60`, `200 "tokens";r=3;t=60`, `200 "tokens";r=3;t=59`, `200 "tokens";r=3;t=58`,
+			`429 "tokens";r=3;t=57`, `200 "tokens";r=0;t=56`,
 		}, got)
 	})
 }
@@ -203,31 +289,39 @@ func TestEarly(t *testing.T) {
 
 // What cannot be announced panics, with the way out.
 func TestPanics(t *testing.T) {
-	limit := func(quota, window int64, kind ratelimittest.Kind) []ratelimittest.Limit {
-		return one("a", quota, window, kind)
-	}
+	const form = "ratelimittest: the limits cannot be announced in "
+	slots := one("a", 1, 0, ratelimittest.Concurrency)
 	for _, tc := range []struct {
-		name string
-		api  *ratelimittest.API
-		want string
+		name    string
+		limits  []ratelimittest.Limit
+		dialect string
+		want    string
 	}{
-		{"no quota", &ratelimittest.API{Limits: limit(0, 60, 0)}, "ratelimittest: limit 1 has no quota: set Policy.Quota"},
-		{"no window", &ratelimittest.API{Limits: []ratelimittest.Limit{{Policy: ratelimit.Policy{Quota: 1}}}}, "ratelimittest: limit 1 has no window: set Policy.Window"},
-		{"an unknown kind", &ratelimittest.API{Limits: append(limit(1, 1, 0), limit(1, 1, 6)...)}, "ratelimittest: limit 2 has an unknown kind: use one of the constants"},
-		{"a window of no time", &ratelimittest.API{Limits: limit(1, 0, 0)}, "ratelimittest: the limits cannot be announced in the current fields: "},
-		{"a name that cannot be written", &ratelimittest.API{Limits: one("é", 1, 1, 0)}, "ratelimittest: the limits cannot be announced in the current fields: "},
-		{"two of one name", &ratelimittest.API{Limits: append(limit(1, 1, 0), limit(2, 2, 0)...)}, "ratelimittest: the limits cannot be announced in the current fields: "},
-		{"a form that needs a reset", &ratelimittest.API{Limits: limit(1, 1, ratelimittest.Concurrency), Dialects: dialects(t, "draft-07")}, "ratelimittest: the limits cannot be announced in dialect draft-07: "},
-		{"a form that excludes the current", &ratelimittest.API{Limits: limit(1, 1, 0), Dialects: dialects(t, "draft-07"), Current: true}, "ratelimittest: the limits cannot be announced in dialect draft-07: "},
+		{"no quota", one("a", 0, 60, 0), "", "ratelimittest: limit 1 has no quota: set Policy.Quota"},
+		{
+			"no window", []ratelimittest.Limit{{Policy: ratelimit.Policy{Quota: 1}}}, "",
+			"ratelimittest: limit 1 has no window: set Policy.Window",
+		},
+		{"a kind below", one("a", 1, 1, -1), "", "ratelimittest: limit 1 has an unknown kind: use one of the constants"},
+		{
+			"a kind above", append(one("a", 1, 1, 0), one("b", 1, 1, 6)...), "",
+			"ratelimittest: limit 2 has an unknown kind: use one of the constants",
+		},
+		{"a window of no time", one("a", 1, 0, 0), "", form + "the current fields: "},
+		{"a name that cannot be written", one("é", 1, 1, 0), "", form + "the current fields: "},
+		{"two of one name", append(one("a", 1, 1, 0), one("a", 2, 2, 0)...), "", form + "the current fields: "},
+		{"a form that needs a reset", slots, "draft-07", form + "dialect draft-07: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			defer func() {
 				text, _ := recover().(string)
 				require.Contains(t, text, tc.want)
 			}()
-			get(t, tc.api, "/")
+			get(t, &ratelimittest.API{Limits: tc.limits, Dialects: dialects(t, tc.dialect)}, "/")
 		})
 	}
+	both := &ratelimittest.API{Limits: one("a", 1, 1, 0), Dialects: dialects(t, "draft-07"), Current: true}
+	require.Panics(t, func() { get(t, both, "/") }, "draft-07 excludes the current fields")
 }
 
 // RoundTripper is like a network: what a handler reads, and what a client gets.

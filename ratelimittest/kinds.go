@@ -70,7 +70,7 @@ func (l *Limit) capacity() int64 {
 	return l.Policy.Quota
 }
 
-// unknown is a wait of which nothing is known. It is longer than any other.
+// unknown is the wait if no time is known. It is longer than all others.
 const unknown time.Duration = math.MaxInt64
 
 // A state is what a limit announces.

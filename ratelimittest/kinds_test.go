@@ -171,6 +171,7 @@ func TestKinds(t *testing.T) {
 		served []int
 	}{
 		{"fixed window: by the clock", ratelimittest.FixedWindow, 0, []float64{57, 59.9, 60, 119, 120}, []int{6, 0, 6, 0, 6}},
+		{"fixed window: no burst", ratelimittest.FixedWindow, 9, []float64{57, 60}, []int{6, 6}},
 		{"window from first: a window after the first request", ratelimittest.WindowFromFirst, 0, []float64{57, 116.9, 117, 200, 230}, []int{6, 0, 6, 6, 0}},
 		{"sliding log: a window after each", ratelimittest.SlidingLog, 0, []float64{57, 116.9, 117, 120}, []int{6, 0, 6, 0}},
 		{"sliding counter: a part of the window before", ratelimittest.SlidingCounter, 0, []float64{57, 60, 70, 80, 120, 180}, []int{6, 0, 1, 1, 4, 2}},
@@ -258,6 +259,9 @@ func TestCosts(t *testing.T) {
 					Latency: time.Millisecond,
 				}
 				api.Limits[1].Policy.Unit = "tokens"
+				if k.kind != ratelimittest.TokenBucket {
+					api.Limits[1].Burst = 200 // means nothing
+				}
 				post := func(tokens int) *http.Response {
 					req, err := http.NewRequest(http.MethodPost, "http://api.example/", strings.NewReader(strings.Repeat("x", tokens)))
 					require.NoError(t, err)

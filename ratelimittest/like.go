@@ -10,111 +10,68 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A vendor is what the fields of an API cannot express of a server. The zero vendor is none.
+// A vendor is how a server limits requests. The fields that an API has too are copied to it.
 type vendor struct {
+	name         string
+	limits       []Limit
+	dialect      *ratelimit.Dialect // nil is the current form
+	status       int
+	silent, bare bool
+	cost         func(*http.Request) map[ratelimit.Unit]int64
+
 	own           bool                          // finish writes the limits in place of the current fields
 	finish        func(h http.Header, v *visit) // changes the header of a response that announces limits
 	untilFull     bool                          // resets are when the whole quota is back
 	countsRefused bool                          // refused requests use units too
 	leastWait     time.Duration                 // the shortest Retry-After
-	contentType   string                        // of body
 	body          string                        // of a refusal, in place of a problem document
+	html          bool                          // the body is HTML, not JSON
 }
 
-// A likeness is how a vendor limits requests.
-type likeness struct {
-	name string
-	API  func() *API
+// The limits are those of a small account, or of a documented example. testdata/vendors.txt has the
+// responses that the fields, the statuses and the forms of the values are from.
+var vendors = []vendor{
+	{
+		name: "github", limits: []Limit{limit("core", 5000, 3600, "", WindowFromFirst)}, dialect: ratelimit.GitHub,
+		status: http.StatusForbidden, bare: true, body: `{"message":"API rate limit exceeded"}`,
+	}, {
+		name: "openai", dialect: ratelimit.OpenAI, cost: modelCost, finish: openAIResets, untilFull: true,
+		limits: []Limit{limit("requests", 500, 60, "", TokenBucket), limit("tokens", 30_000, 60, "tokens", TokenBucket)},
+		body:   `{"error":{"message":"Rate limit reached","type":"requests","param":null,"code":"rate_limit_exceeded"}}`,
+	}, {
+		name: "anthropic", dialect: ratelimit.Anthropic, cost: modelCost, untilFull: true,
+		limits: []Limit{
+			limit("requests", 50, 60, "", TokenBucket), limit("tokens", 38_000, 60, "tokens", TokenBucket),
+			limit("input-tokens", 30_000, 60, "input-tokens", TokenBucket), limit("output-tokens", 8000, 60, "output-tokens", TokenBucket),
+		},
+		body: `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your rate limit"}}`,
+	}, {
+		name: "cloudflare", limits: []Limit{limit("default", 1200, 300, "", SlidingCounter)},
+		body: `{"success":false,"errors":[{"code":971,"message":"Please wait and consider throttling your request speed"}]}`,
+	}, { // express-rate-limit with standardHeaders: 'draft-8'; the key is the hash of an address
+		name: "express", finish: expressSpaces, html: true, body: "Too many requests, please try again later.",
+		limits: []Limit{{Kind: WindowFromFirst, Policy: ratelimit.Policy{
+			Name: "60-in-1min", Quota: 60, Window: ratelimit.SecondsOf(60), PartitionKey: []byte("12ca17b49af2"),
+		}}},
+	}, { // limit_req with rate=10r/s, and burst=20 nodelay; limit_req_status is 503 by default
+		name: "nginx", silent: true, bare: true, status: http.StatusServiceUnavailable, html: true,
+		limits: []Limit{{Kind: TokenBucket, Burst: 21, Policy: ratelimit.Policy{Quota: 10, Window: ratelimit.SecondsOf(1)}}},
+		body:   "<html>\n<head><title>503 Service Temporarily Unavailable</title></head>\n</html>\n",
+	}, { // a stick table with http_req_rate(10s), which counts denied requests too
+		name: "haproxy", limits: []Limit{limit("", 20, 10, "", SlidingCounter)}, silent: true, bare: true,
+		countsRefused: true, html: true, body: "<html><body><h1>429 Too Many Requests</h1>\n</body></html>\n",
+	}, { // the REST API: a bucket that leaks two requests a second
+		name: "shopify", limits: []Limit{limit("shop", 40, 20, "", TokenBucket)}, own: true, finish: shopifyCallLimit,
+		leastWait: 2 * time.Second, body: `{"errors":"Exceeded 2 calls per second for api client."}`,
+	}, {
+		name: "discord", limits: []Limit{limit("abcd1234", 5, 5, "", WindowFromFirst)}, own: true, finish: discordBucket,
+		body: `{"message":"You are being rate limited.","global":false}`,
+	},
+	{name: "bare429", limits: []Limit{limit("", 10, 10, "", WindowFromFirst)}, silent: true, bare: true},
 }
 
-// The limits are those of a small account, or of the documented example. testdata/vendors.txt has
-// the responses that the fields, the statuses and the forms of the values are from.
-var likenesses = []likeness{
-	{"github", func() *API {
-		// The primary limit of REST requests. A secondary limit is not announced.
-		return &API{
-			Limits:   []Limit{limit("core", 5000, 3600, "", WindowFromFirst)},
-			Dialects: []*ratelimit.Dialect{ratelimit.GitHub}, Status: http.StatusForbidden, Bare: true,
-			like: vendor{contentType: jsonType, body: `{"message":"API rate limit exceeded"}`},
-		}
-	}},
-	{"openai", func() *API {
-		return &API{
-			Limits: []Limit{
-				limit("requests", 500, 60, "", TokenBucket),
-				limit("tokens", 30_000, 60, "tokens", TokenBucket),
-			},
-			Dialects: []*ratelimit.Dialect{ratelimit.OpenAI}, Cost: modelCost,
-			like: vendor{
-				finish: openAIResets, untilFull: true, contentType: jsonType,
-				body: `{"error":{"message":"Rate limit reached","type":"requests","param":null,"code":"rate_limit_exceeded"}}`,
-			},
-		}
-	}},
-	{"anthropic", func() *API {
-		return &API{
-			Limits: []Limit{
-				limit("requests", 50, 60, "", TokenBucket),
-				limit("tokens", 38_000, 60, "tokens", TokenBucket),
-				limit("input-tokens", 30_000, 60, "input-tokens", TokenBucket),
-				limit("output-tokens", 8000, 60, "output-tokens", TokenBucket),
-			},
-			Dialects: []*ratelimit.Dialect{ratelimit.Anthropic}, Cost: modelCost,
-			like: vendor{
-				untilFull: true, contentType: jsonType,
-				body: `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your rate limit"}}`,
-			},
-		}
-	}},
-	{"cloudflare", func() *API {
-		return &API{
-			Limits: []Limit{limit("default", 1200, 300, "", SlidingCounter)},
-			like:   vendor{contentType: jsonType, body: `{"success":false,"errors":[{"code":971,"message":"Please wait and consider throttling your request speed"}]}`},
-		}
-	}},
-	{"express", func() *API {
-		// express-rate-limit with standardHeaders: 'draft-8'. The key is the hash of an address.
-		l := limit("60-in-1min", 60, 60, "", WindowFromFirst)
-		l.Policy.PartitionKey = []byte("12ca17b49af2")
-		return &API{
-			Limits: []Limit{l},
-			like: vendor{
-				finish: expressSpaces, contentType: "text/html; charset=utf-8",
-				body: "Too many requests, please try again later.",
-			},
-		}
-	}},
-	{"nginx", func() *API {
-		// limit_req with rate=10r/s, and burst=20 nodelay. limit_req_status is 503 by default.
-		l := limit("limit_req", 10, 1, "", TokenBucket)
-		l.Burst = 21
-		return silent(l, http.StatusServiceUnavailable, vendor{contentType: "text/html", body: page("503 Service Temporarily Unavailable")})
-	}},
-	{"haproxy", func() *API {
-		// A stick table with http_req_rate(10s), which counts denied requests too.
-		l := limit("http_req_rate", 20, 10, "", SlidingCounter)
-		return silent(l, 0, vendor{countsRefused: true, contentType: "text/html", body: page("429 Too Many Requests")})
-	}},
-	{"shopify", func() *API {
-		// The REST API: a bucket that leaks two requests a second.
-		return &API{
-			Limits: []Limit{limit("shop", 40, 20, "", TokenBucket)},
-			like: vendor{
-				own: true, finish: shopifyCallLimit, leastWait: 2 * time.Second, contentType: jsonType,
-				body: `{"errors":"Exceeded 2 calls per second for api client. Reduce request rates to resume uninterrupted service."}`,
-			},
-		}
-	}},
-	{"discord", func() *API {
-		return &API{
-			Limits: []Limit{limit("abcd1234", 5, 5, "", WindowFromFirst)},
-			like: vendor{
-				own: true, finish: discordBucket, contentType: jsonType,
-				body: `{"message":"You are being rate limited.","global":false}`,
-			},
-		}
-	}},
-	{"bare429", func() *API { return silent(limit("bare", 10, 10, "", WindowFromFirst), 0, vendor{}) }},
+func limit(name string, quota, window int64, unit ratelimit.Unit, kind Kind) Limit {
+	return Limit{Policy: ratelimit.Policy{Name: name, Quota: quota, Window: ratelimit.SecondsOf(window), Unit: unit}, Kind: kind}
 }
 
 // Like returns an API that announces and refuses as a vendor does: "github", "openai",
@@ -130,29 +87,18 @@ var likenesses = []likeness{
 // output. The error for another name lists the names.
 func Like(vendor string) (*API, error) {
 	var names []string
-	for i := range likenesses {
-		if likenesses[i].name == vendor {
-			return likenesses[i].API(), nil
+	for _, v := range vendors {
+		if v.name != vendor {
+			names = append(names, v.name)
+			continue
 		}
-		names = append(names, likenesses[i].name)
+		a := &API{Limits: slices.Clone(v.limits), Status: v.status, Silent: v.silent, Bare: v.bare, Cost: v.cost, like: v}
+		if v.dialect != nil {
+			a.Dialects = []*ratelimit.Dialect{v.dialect}
+		}
+		return a, nil
 	}
 	return nil, fmt.Errorf("ratelimittest: unknown vendor %.20q: use %s", vendor, strings.Join(names, ", "))
-}
-
-const jsonType = "application/json; charset=utf-8"
-
-func limit(name string, quota, window int64, unit ratelimit.Unit, kind Kind) Limit {
-	return Limit{Policy: ratelimit.Policy{Name: name, Quota: quota, Window: ratelimit.SecondsOf(window), Unit: unit}, Kind: kind}
-}
-
-// silent returns an API that announces nothing.
-func silent(l Limit, status int, v vendor) *API {
-	return &API{Limits: []Limit{l}, Silent: true, Bare: true, Status: status, like: v}
-}
-
-// page returns a page of HTML.
-func page(title string) string {
-	return "<html>\n<head><title>" + title + "</title></head>\n<body><h1>" + title + "</h1></body>\n</html>\n"
 }
 
 // modelCost is the Cost of a language model.
@@ -218,9 +164,9 @@ func discordBucket(h http.Header, v *visit) {
 	h.Set("X-RateLimit-Remaining", fmt.Sprint(s.limit.Remaining))
 	h.Set("X-RateLimit-Bucket", s.limit.Name)
 	if s.reset != unknown {
-		reset := ceilMilli(s.reset)
-		h.Set("X-RateLimit-Reset-After", fmt.Sprintf("%.3f", reset.Seconds()))
-		h.Set("X-RateLimit-Reset", fmt.Sprintf("%.3f", float64(v.now.Add(reset).UnixMilli()+1)/1000))
+		end := v.now.Add(s.reset + time.Millisecond - 1).UnixMilli() // rounded up
+		h.Set("X-RateLimit-Reset", fmt.Sprintf("%d.%03d", end/1000, end%1000))
+		h.Set("X-RateLimit-Reset-After", fmt.Sprintf("%.3f", ceilMilli(s.reset).Seconds()))
 	}
 	if v.refused() {
 		h.Set("X-RateLimit-Scope", "user")

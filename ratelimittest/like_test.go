@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,4 +182,116 @@ func TestLikeChanged(t *testing.T) {
 	api = like(t, "github")
 	api.Silent = true
 	require.Empty(t, formsOf(get(t, api, "/").Header))
+}
+
+// The limits of vendors: how many requests are served at once, and how long the refusal after them
+// asks to wait.
+func TestLikeLimits(t *testing.T) {
+	for _, tc := range []struct {
+		vendor string
+		served int
+		wait   time.Duration // 0 if nothing is asked
+	}{
+		{"github", 5000, time.Hour},
+		{"openai", 500, time.Second},
+		{"anthropic", 50, 2 * time.Second},
+		{"cloudflare", 1200, 300*time.Second + 250*time.Millisecond}, // the first unit of the next window
+		{"express", 60, time.Minute},
+		{"nginx", 21, 0},
+		{"haproxy", 20, 0},
+		{"shopify", 40, 2 * time.Second},
+		{"discord", 5, 5 * time.Second},
+		{"bare429", 10, 0},
+	} {
+		t.Run(tc.vendor, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)))
+				api := like(t, tc.vendor)
+				for range tc.served {
+					require.Equal(t, http.StatusOK, get(t, api, "/").StatusCode)
+				}
+				resp := get(t, api, "/")
+				require.Equal(t, ratelimittest.Counts{Served: int64(tc.served), Refused: 1}, api.Counts())
+				asked := ratelimit.Advisor{MaxWait: math.MaxInt64}.Advise(resp, time.Now()).Asked
+				require.Equal(t, ratelimit.CeilSeconds(tc.wait), ratelimit.CeilSeconds(asked))
+			})
+		})
+	}
+}
+
+// A stick table of HAProxy counts refused requests too: a client that does not slow down stays
+// refused. With nginx, it gets the rate.
+func TestLikeHammered(t *testing.T) {
+	for vendor, want := range map[string]int64{"haproxy": 20, "nginx": 21 + 600} {
+		synctest.Test(t, func(t *testing.T) {
+			api := like(t, vendor)
+			for range 1200 {
+				get(t, api, "/")
+				time.Sleep(50 * time.Millisecond)
+			}
+			require.InDelta(t, want, api.Counts().Served, 1, vendor)
+		})
+	}
+}
+
+// Resets of Discord end no earlier than the window, by either field.
+func TestLikeDiscord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(27*365*24*time.Hour + 300*time.Millisecond + time.Microsecond)
+		api, end := like(t, "discord"), time.Now().Add(5*time.Second)
+		for range 5 {
+			h := get(t, api, "/").Header
+			seconds, err := strconv.ParseFloat(h.Get("X-RateLimit-Reset"), 64)
+			require.NoError(t, err)
+			require.Equal(t, end.Add(time.Millisecond-1).UnixMilli(), int64(math.Round(1000*seconds)))
+			after, err := time.ParseDuration(h.Get("X-RateLimit-Reset-After") + "s")
+			require.NoError(t, err)
+			early := end.Sub(time.Now().Add(after))
+			require.True(t, early <= 0 && early > -time.Millisecond, early)
+			time.Sleep(123456 * time.Microsecond)
+		}
+	})
+}
+
+// Resets until the whole quota is back, with every kind of limiter. The second request comes 40
+// seconds after the first.
+func TestUntilFull(t *testing.T) {
+	for _, tc := range []struct {
+		kind ratelimittest.Kind
+		want string
+	}{
+		{ratelimittest.FixedWindow, "20s"}, {ratelimittest.WindowFromFirst, "20s"}, {ratelimittest.SlidingLog, "1m0s"},
+		{ratelimittest.SlidingCounter, "1m20s"}, {ratelimittest.TokenBucket, "10s"}, {ratelimittest.Concurrency, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			api := like(t, "openai")
+			api.Limits = one("requests", 6, 60, tc.kind)
+			get(t, api, "/")
+			time.Sleep(40 * time.Second)
+			require.Equal(t, tc.want, get(t, api, "/").Header.Get("X-RateLimit-Reset-Requests"), tc.kind)
+		})
+	}
+}
+
+// Resets of OpenAI and Anthropic are when the whole quota is back, and their Retry-After is when a
+// request can be served.
+func TestLikeUntilFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for vendor, reset := range map[string]string{"openai": "X-RateLimit-Reset-Requests", "anthropic": "Anthropic-RateLimit-Requests-Reset"} {
+			api := like(t, vendor)
+			api.Limits = one("requests", 4, 60, ratelimittest.TokenBucket)
+			for _, want := range []time.Duration{15 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute, time.Minute} {
+				resp := get(t, api, "/")
+				text := resp.Header.Get(reset)
+				got, err := time.ParseDuration(text)
+				if err != nil {
+					at, err := time.Parse(time.RFC3339, text)
+					require.NoError(t, err)
+					got = time.Until(at)
+				}
+				require.Equal(t, want, got, vendor)
+				require.Equal(t, resp.StatusCode != http.StatusOK, resp.Header.Get("Retry-After") == "15")
+			}
+		}
+	})
 }

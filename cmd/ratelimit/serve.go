@@ -112,7 +112,7 @@ func (s *serving) addDialect(name string) error {
 	return nil
 }
 
-// fault returns the fault of the command line, of which args arguments are no flags.
+// fault returns the fault of the command line. args is how many arguments are no flags.
 func (s *serving) fault(args int) error {
 	_, port, notAddress := net.SplitHostPort(s.address)
 	endless := func(p ratelimit.Policy) bool { return p.Window == ratelimit.Seconds{} && s.kind != "concurrency" }
