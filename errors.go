@@ -73,21 +73,28 @@ func (e *FieldError) defined() *draft.Param { return draft.FieldOf(e.Field).Find
 
 // remedy returns what to write instead, or "" if the cause shows it.
 func (e *FieldError) remedy() string {
-	wrong := e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange
-	switch def := e.defined(); {
+	switch {
 	case e.Err == ErrConflict && e.Param != "":
 		return "upstream has a policy of this name with another " + e.Param + ": give one of them another name"
 	case e.Err == ErrConflict:
 		return "a limit would belong to a policy of the other side: give one of them another name"
-	case !wrong:
-		return ""
+	case e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange:
+		return e.form()
+	}
+	return ""
+}
+
+// form returns what a malformed or invalid part must be, or "" if the cause shows it.
+func (e *FieldError) form() string {
+	invalid := e.Offset < 0 // a value of Go, not a part of a field line
+	switch def := e.defined(); {
 	case def != nil:
 		return "it must be " + def.Form
 	case e.Param == "" && e.isName():
 		return "it must be " + draft.NameForm
-	case e.Param == "" && e.Item < 0 && e.Offset < 0 && e.Err == ErrSyntax && !isDialectName(e.Field):
+	case e.Param == "" && e.Item < 0 && invalid && e.Err == ErrSyntax && !isDialectName(e.Field):
 		return "it must be the name of a field, with at most one *"
-	case e.Err == ErrType && e.Offset < 0 && e.Param != "":
+	case e.Param != "" && invalid && e.Err == ErrType:
 		return "it must be an int64, float64, string, []byte, bool or time.Time, or a Token or DisplayString of httpsfv"
 	}
 	return ""

@@ -115,6 +115,7 @@ var olderTables = []string{
 	"generality",  // spellings of no known vendor, which only the grammar can read
 	"counts",      // numbers of units
 	"shapes",      // values with more than one number
+	"shares",      // parts of a quota, and words for a status
 	"names",       // names and values that earlier versions misread
 	"mistakes",    // readings that adapters easily get wrong
 	"malformed",   // nearly well-formed values, one for each condition of the parser; the well-formed parts are kept

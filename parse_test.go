@@ -192,6 +192,7 @@ func TestParseHostile(t *testing.T) {
 		})
 	}
 }
+
 // The fault of an extension parameter that cannot be written names its place, and the Go types.
 func TestExtensionErrors(t *testing.T) {
 	for _, tc := range []struct {

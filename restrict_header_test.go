@@ -267,7 +267,7 @@ func lawRestrictDialect(t testing.TB, d *ratelimit.Dialect, f, own ratelimit.Fie
 	}
 	if complete && d != ratelimit.Draft07 && says(d, old.Fields, own) {
 		mine, after := laws.Asked(own), readOlder(got, &o)
-		require.True(t, after.Wait >= mine.Wait && laws.LeastOf(after.Fields) <= laws.LeastOf(own), "law 7, for readers of %s: %v\nbefore %v\nafter  %v", d.Name, own, h, got)
+		require.True(t, after.Wait >= mine.Wait && laws.LeastOf(after.Fields) <= laws.LeastOf(own), "law 7, for readers of %s: %v\nbefore %v\nafter  %v", d.Name(), own, h, got)
 	}
 	return true
 }

@@ -21,7 +21,7 @@ type writtenVector struct {
 	Error *vectorError
 }
 
-// TestFormat writes the members of testdata/vectors/texts.json, or gets the error there.
+// TestFormat writes the members of ratelimittest/vectors/texts.json, or gets the error there.
 func TestFormat(t *testing.T) {
 	type text struct {
 		textVector
@@ -67,7 +67,7 @@ type valueCase struct {
 	err   error
 }
 
-// goValues are values that JSON lacks. testdata/vectors/values.json has the others.
+// goValues are values that JSON lacks. ratelimittest/vectors/values.json has the others.
 var goValues = []valueCase{
 	{"a little more than half a thousandth", 2.0005, `=2.001`, nil}, // the float64 is a little more than half
 	{"a little less than half a thousandth", 1.0005, `=1.0`, nil},   // a little less

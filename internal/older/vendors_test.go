@@ -40,8 +40,8 @@ func TestVendorRows(t *testing.T) {
 		seen[key] = true
 		require.GreaterOrEqual(t, row.Vendor, last, "vendors are in the order of the alphabet")
 		last = row.Vendor
-		require.LessOrEqual(t, row.Role, Rate)
-		require.LessOrEqual(t, row.Format, percents)
+		require.LessOrEqual(t, row.Role, Status)
+		require.LessOrEqual(t, row.Format, Percent)
 		prefix, suffix, starred := strings.Cut(key, "*")
 		require.True(t, slices.ContainsFunc(keys, func(sent string) bool {
 			return sent == key || starred && strings.HasPrefix(sent, prefix) && strings.HasSuffix(sent, suffix)
