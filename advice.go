@@ -332,20 +332,16 @@ func (a *Advice) follow(status int) {
 }
 
 // refuser returns the index of the limit that may have refused a request if no limit with nothing
-// remaining explains the refusal. It returns -1 if there is none with a reset.
+// remaining explains the refusal, or -1.
 func (f *Fields) refuser(policies *matcher) (at int) {
 	at = -1
 	chosen := false // the reset at that index belongs to no window
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		p := policies.policy(l)
-		if l.wait(p).ok {
-			return -1
-		}
-		if l.Remaining != Unknown || !l.Reset.ok {
+		if l.Remaining != Unknown { // else it has a reset
 			continue
 		}
-		if own := !p.Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {
+		if own := !policies.policy(l).Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {
 			at, chosen = i, own
 		}
 	}
