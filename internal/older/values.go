@@ -375,7 +375,7 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 // isPart reports whether a number is a part of the quota: 85%. n is the name of its field.
 func (fact *Fact) isPart(n *name) bool {
 	return (fact.Role == Used || fact.Role == Remaining) &&
-		(cmp.Or(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
+		(max(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
 }
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a
