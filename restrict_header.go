@@ -173,7 +173,7 @@ func (j *joining) delay(h http.Header, own, joined Fields) {
 		_, ok := text.ParseRetryAfter(line)
 		return ok
 	})
-	if a := joined.asked(0); !j.refused && j.asksForZero(h) && a.refused(j.status) {
+	if a := (Advice{Fields: joined}); !j.refused && a.refused(j.status) && j.asksForZero(h) {
 		wait = Seconds{} // a Retry-After of 0 overrules no wait, but a longer one would
 	}
 	if j.refused || wait.ok && !delays {
