@@ -11,8 +11,8 @@ import (
 // A server SHOULD announce the same policies over a sequence of responses (draft-11 Section 3). The
 // zero Policy permits nothing.
 type Policy struct {
-	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name
-	// reports on the policy, see [Fields.PolicyOf].
+	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name belongs
+	// to the policy: see [Fields.PolicyOf].
 	Name         string
 	Quota        int64   // q, such as 100 quota units, 0 to MaxInteger, or [Unknown]; 0 permits nothing
 	Unit         Unit    // qu, such as "content-bytes"; "" is absent and means Requests; qu="" is read as ""
@@ -21,8 +21,8 @@ type Policy struct {
 	Params       Params  // all other parameters, in the order of the field
 }
 
-// A Unit is a quota unit (draft-11 Section 3.1.2). Units are registered with IANA (draft-11
-// Section 10.3), but all others are kept as they are. "" means Requests.
+// A Unit is a quota unit (draft-11 Section 3.1.2). Units are registered with IANA (draft-11 Section
+// 10.3). Unregistered units are kept as they are. "" means Requests.
 type Unit string
 
 // The quota units that draft-11 Section 3.1.2 defines.
@@ -89,13 +89,13 @@ func (ps Params) equal(qs Params) bool {
 	return bytes.Equal(a, b)
 }
 
-// equalKey reports whether two partition keys are the same. An absent and an empty one differ.
+// equalKey reports whether two partition keys are the same. An absent and an empty key differ.
 func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
 // Equal reports whether p and q are the same on the wire, including the order of Params. An absent
-// value is not equal to a default or empty one.
+// value is not equal to a default or an empty value.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)
