@@ -23,7 +23,7 @@
 //
 // The drafts 08 to 11 share one wire format. If their rules differ, this package follows draft-11.
 // A section that is cited without a document belongs to draft-11. [ParseAny] and [Advise] also read
-// the syntax of the next, unpublished draft.
+// the form of the next draft.
 //
 // # Reading and writing
 //
@@ -32,7 +32,7 @@
 // result contains everything that could be read. A [FieldError] contains the fault and its place.
 //
 // Functions that write return an error if a value cannot be written, such as a name with an accent.
-// They then write nothing. [RestrictHeader] alone writes the rest.
+// They then write nothing. [RestrictHeader] is the exception: it writes all other values.
 //
 // Input may be hostile. Work and memory are linear in its length. A field has at most 1024 members,
 // and a member at most 256 parameters. No error contains field content, except names of policies.
@@ -44,7 +44,7 @@
 // # Waiting
 //
 // [Advise] returns how long to wait, the pace to go on with, and the reason. If a refusal names no
-// time, Wait is 0: back off, as [Advice.Delay] does. An [Advisor] does the same with options, and
+// time, Wait is 0: back off, as [Advice.Delay] does. An [Advisor] adds options, and
 // [Advisor.CheckResponse] turns a refusal into an error.
 //
 // # Terms

@@ -36,8 +36,7 @@ type FieldError struct {
 }
 
 // Error returns the place (counted from 1), the cause, and the way out if there is one. It does not
-// name extension parameters, because their keys may be secret. It gives the number of an extension
-// parameter that cannot be written.
+// name extension parameters, because their keys may be secret.
 func (e *FieldError) Error() string {
 	s := "ratelimit: " + text.Place(e.Field, e.Line, e.Offset, e.Item) + e.part() + ": "
 	if e.Err != nil {
@@ -104,8 +103,8 @@ func (e *FieldError) form() string {
 // Unwrap returns e.Err, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// joinFaults joins errors. Of successive faults in the same line and member it keeps only the
-// first.
+// joinFaults joins errors. It keeps only the first of successive faults in the same line and
+// member.
 func joinFaults(faults []*FieldError) error {
 	var errs []error
 	for i, e := range faults {

@@ -105,7 +105,7 @@ func longer(s, t Seconds) Seconds {
 }
 
 // Fields contains the policies and limits of a response. Its strings may be parts of the header,
-// and then keep the header in memory: clone names that you keep for long.
+// and then keep it in memory: clone names that you keep.
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
