@@ -333,22 +333,17 @@ func (a *Advice) follow(status int) {
 	}
 }
 
-// refuser returns the index of the limit that may have refused a request: a limit with a reset,
-// whose Remaining is Unknown. It returns -1 if there is none, or if an exhausted limit explains the
-// refusal.
+// refuser returns the index of the limit that may have refused a request if no limit with nothing
+// remaining explains the refusal: its Remaining is Unknown. Without such a limit, it returns -1.
 func (f *Fields) refuser(policies *matcher) (at int) {
 	at = -1
 	chosen := false // the reset at that index belongs to no window
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		p := policies.policy(l)
-		if l.wait(p).ok {
-			return -1
-		}
-		if l.Remaining != Unknown || !l.Reset.ok {
+		if l.Remaining != Unknown { // an Unknown Remaining has a reset next to it
 			continue
 		}
-		if own := !p.Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {
+		if own := !policies.policy(l).Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {
 			at, chosen = i, own
 		}
 	}

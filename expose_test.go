@@ -24,8 +24,8 @@ func TestExpose(t *testing.T) {
 		{"Retry-After", http.Header{"Retry-After": {"1"}}, []string{"Retry-After"}},
 		{"legacy fields", http.Header{"X-Ratelimit-Limit": {"1"}, "Ratelimit-Remaining": {"1"}, "X-Rate-Limit-Reset": {"1"}, "X-Acme-Ratelimited": {"1"}},
 			[]string{"Ratelimit-Remaining, X-Rate-Limit-Reset, X-Ratelimit-Limit"}},
-		{"a policy without a role", http.Header{"X-Ratelimit-Minute": {"10"}, "X-Ratelimit-Remaining-Minute": {"1"}, "X-Ratelimit-Hour": {"10"}},
-			[]string{"X-Ratelimit-Minute, X-Ratelimit-Remaining-Minute"}},
+		{"a policy without a role", http.Header{"X-Ratelimit-Minute": {"10"}, "X-Ratelimit-Remaining-Minute": {"1"}, "X-Ratelimit-Hour": {"10"}, "X-Ratelimit-Plan": {"gold"}, "X-Ratelimit-Remaining-Plan": {"5"}},
+			[]string{"X-Ratelimit-Minute, X-Ratelimit-Remaining-Minute, X-Ratelimit-Remaining-Plan"}},
 		{"look-alikes that are not read", trial.Wire("X-RateLimit-Key: 12345\nX-RateLimit-User: alice@example.com\nX-RateLimit-Ip: 192.0.2.1\nX-RateLimit-Token: s\nX-RateLimit-Client-Id: 5\n" +
 			"X-RateLimit-Identity: a\nX-RateLimit-Session-Id: 7\nX-RateLimit-Debug: x\nX-RateLimit-Error: e\nX-RateLimit-Enabled: true\nX-RateLimit-Remaining: 5"),
 			[]string{"X-Ratelimit-Remaining"}},

@@ -322,7 +322,7 @@ func (p *Pass) legOf(x *entry, now time.Time) *leg {
 			return l
 		}
 	}
-	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
+	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices, TakesTurns: p.trip.TakesTurns}}
 	x.machine.Join(&p.next.trip, &p.trip, now)
 	return p.next
 }

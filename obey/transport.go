@@ -175,6 +175,21 @@ func (t *Transport) CloseIdleConnections() {
 
 func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
 
+// takesTurns reports whether a RoundTripper, or one that it wraps, sends a request when its turn
+// comes among those of other processes, as the module fleet does.
+func takesTurns(base http.RoundTripper) bool {
+	for {
+		switch b := base.(type) {
+		case interface{ TakesTurns() bool }:
+			return b.TakesTurns()
+		case interface{ Unwrap() http.RoundTripper }:
+			base = b.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // entrantOf converts a request for the Gate, and appends its key to memory.
 func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
 	origin := appendOrigin(memory, req.URL)
@@ -186,7 +201,7 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 		}
 	}
 	if t.Cost != nil {
-		r.trip.Prices = pricesOf(t.Cost(req))
+		r.trip.Prices, r.trip.TakesTurns = pricesOf(t.Cost(req)), takesTurns(t.Base)
 	}
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }

@@ -356,7 +356,7 @@ func roleAt(said []token) (at int, part string) {
 	}
 	switch {
 	case t.kind != unitWord:
-	case t.format == Percent && len(said) == 1: // of what is used, as all of four servers mean it
+	case t.format == Percent: // of what is used, as all of four servers mean it
 		t.role = Used
 		return last, ""
 	case t.format != Guess: // law: TestWords
