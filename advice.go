@@ -333,8 +333,8 @@ func (a *Advice) follow(status int) {
 	}
 }
 
-// refuser returns the index of the limit that may have refused a request if no limit with nothing
-// remaining explains the refusal: its Remaining is Unknown. Without such a limit, it returns -1.
+// refuser returns the index of the limit that may have refused a request, or -1. It is for refusals
+// that no limit with nothing remaining explains. What remains of the returned limit is Unknown.
 func (f *Fields) refuser(policies *matcher) (at int) {
 	at = -1
 	chosen := false // the reset at that index belongs to no window
