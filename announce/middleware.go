@@ -137,7 +137,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass calls next. net/http needs the pattern, and the form, whose files it removes.
+// pass calls next. Handlers in front may read the pattern, and net/http removes the form's files.
 func (s *serving) pass() {
 	status := http.StatusInternalServerError // if next panics and a handler in front recovers
 	r := s.request.WithContext(s)

@@ -9,8 +9,9 @@ import (
 // further away comes from a wrong clock.
 const mostSkew = 24 * time.Hour
 
-// A Clock has the times at which a response was made and arrived. It reads the header when it needs
-// to, because most responses contain no absolute times, and only once, because lines may be many.
+// A Clock has the times at which a response was made and arrived. It reads the header only when a
+// time is needed, because most responses contain no absolute times. It reads it once, because there
+// may be many lines.
 type Clock struct {
 	Header  map[string][]string // of the response
 	Arrived time.Time           // zero means time.Now(), which is called when it is needed
@@ -30,9 +31,9 @@ func (c *Clock) Made() time.Time {
 	return c.made
 }
 
-// Now returns the time from which absolute times in the response are measured: the date,
-// because the same clock wrote it. It is the arrival if there is no date, if the date is more
-// than mostSkew away, or if the response comes from a cache.
+// Now returns the time from which absolute times in the response are measured. It is the Date,
+// because the same clock wrote both times. It is the arrival if there is no Date, if the Date is
+// more than mostSkew away, or if the response comes from a cache.
 func (c *Clock) Now() time.Time {
 	if c.now.IsZero() {
 		c.now = c.Made()
@@ -71,7 +72,8 @@ func (c *Clock) Near(sec int64) bool {
 }
 
 // Until returns the span from now until a time since the Unix epoch, 0 if it is in the past. If the
-// time is in whole seconds, the span is rounded up to whole seconds, because it is no more precise.
+// time is in whole seconds, the span is rounded up to whole seconds, because the time is no more
+// precise.
 func (c *Clock) Until(sec, nsec int64) Span {
 	now := c.Now()
 	d := Span{Sec: sec - now.Unix(), Nsec: nsec - int64(now.Nanosecond())}
