@@ -376,7 +376,7 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 // isPart reports whether a number is a part of the quota: 85%. n is the name of its field.
 func (fact *Fact) isPart(n *name) bool {
 	return (fact.Role == Used || fact.Role == Remaining) &&
-		(cmp.Or(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
+		(max(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
 }
 
 // readKeyed reads a value with a key. If the key is a word of field names, the word is the role of
