@@ -104,9 +104,9 @@ const (
 
 // Delay returns how long to wait before the request is sent again. attempt is the number of earlier
 // retries; a negative number counts as 0. If the response asked for a wait, Delay returns Wait.
-// After any other refusal that is not Final, it returns a random time between half and all of 1 s ×
-// 2^attempt, at most 32 s. Clients that were refused together then come back at different times. In
-// all other cases Delay returns 0.
+// Otherwise, after a refusal that is not Final, it returns a random time: between half and all of 1
+// s × 2^attempt, at most 32 s. Clients that were refused together then come back at different
+// times. In all other cases Delay returns 0.
 func (a Advice) Delay(attempt int) time.Duration {
 	switch {
 	case a.Wait > 0:
@@ -130,8 +130,8 @@ func (a Advice) Delay(attempt int) time.Duration {
 //	refused, back off
 //	nothing remains, and no reset is known
 //
-// If MaxWait cut the wait, the second duration is Asked. Durations of a minute or more are rounded
-// to seconds, and those of a second or more to milliseconds. Names are cut to 128 bytes.
+// If MaxWait cut the wait, the second duration is Asked. Durations from a minute on are rounded to
+// seconds, and from a second on to milliseconds. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var says string
 	switch {
@@ -233,16 +233,16 @@ func Advise(resp *http.Response, received time.Time) Advice {
 // The first of these that is present decides the wait:
 //
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it is obeyed only
-//     if the response also has well-formed limits of the current or the next draft, or if nothing
-//     remains of a limit. On any other success it repeats a reset, or is a hint when to poll this
-//     one resource. In a refusal, a Retry-After of 0 counts only if the response contains no longer
-//     wait, because some servers cut off fractions of a second.
+//     next to well-formed limits of the current or the next draft, or if nothing remains of a
+//     limit. On any other success it repeats a reset, or is a hint when to poll this one resource.
+//     In a refusal, a Retry-After of 0 counts only if the response contains no longer wait, because
+//     some servers cut off fractions of a second.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
 //   - In a refusal, the earliest Reset of the limits whose Remaining is [Unknown]. It is unknown
 //     which limit refused, so the next request is a probe. A limit without a Window takes
-//     precedence: the server itself has chosen its Reset among those of the windows.
+//     precedence: the server itself has chosen its Reset among the resets of the windows.
 //
 // Apart from these rules, fields have the same meaning with every status (Section 6). A limit of
 // requests with something remaining sets the Pace. If several limits do, the slowest pace counts.

@@ -15,8 +15,8 @@ import (
 
 // Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. p is the policy of
 // l. Until the reset the client then takes at most burst times the average rate of p (draft-11
-// Sections 6 and 8.5). burst is taken as its shortest decimal form: 0.1 is a tenth. A burst that is
-// negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise Cap returns l
+// Sections 6 and 8.5). The burst is taken as its shortest decimal form: 0.1 is a tenth. A burst
+// that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise Cap returns l
 // unchanged if burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
@@ -52,8 +52,8 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 	return n.Int64()
 }
 
-// Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled clients
-// do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is nil,
+// Jitter adds a random number of whole seconds to Reset, from 0 to most. Throttled clients then do
+// not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is nil,
 // the number comes from package rand. Call Jitter before [Fields.SetRetryAfter], so that
 // Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {

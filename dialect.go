@@ -49,7 +49,7 @@ type DialectField struct {
 }
 
 // A Dialect defines the fields in which a server announces its limits. [ParseAny] reads these
-// fields in addition to those that it knows, and [Dialect.Set] writes them. A Dialect cannot be
+// fields in addition to the fields that it knows. [Dialect.Set] writes them. A Dialect cannot be
 // changed, and is safe for concurrent use. The zero Dialect has no fields; [NewDialect] makes
 // others.
 type Dialect struct {

@@ -19,8 +19,8 @@ var (
 	// ErrDuplicate: a key of [Params] occurs twice, or a name does: of members ([Fields.Validate]),
 	// of fields in a [Dialect], or of members of a [Problem].
 	ErrDuplicate = errors.New("duplicate")
-	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters (or
-	// 1024 with repeated ones), or a response more than 1024 older fields.
+	// ErrTooMany: a field has more than 1024 members, or a member has more than 256 parameters (or
+	// 1024 with repeated ones). Or a response has more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
 

@@ -15,9 +15,9 @@ import (
 // LegacyOptions are options of [ParseAny]. The zero value is ready to use.
 type LegacyOptions struct {
 	Dialects []*Dialect // dialects that are read too; if two define the same field, the first counts
-	// Reset is the format of a bare number in a reset if nothing in the response decides,
-	// such as TimeMilli for a server that counts milliseconds. TimeGuess means seconds, and
-	// sets Fields.Guessed.
+	// Reset is the format of a bare number in a reset, if nothing in the response decides. An
+	// example is TimeMilli for a server that counts milliseconds. TimeGuess means seconds, and sets
+	// Fields.Guessed.
 	Reset TimeFormat
 	Name  string    // the name of a policy without a name; "" or a name that is not printable ASCII means "default"
 	Now   time.Time // when the response arrived; zero is time.Now(); absolute times count from it if there is no Date
@@ -53,8 +53,8 @@ var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|
 // the current fields, the fields of older drafts, X-RateLimit-*, and fields of vendors.
 // docs/older.md has the rules.
 //
-// If RateLimit is well-formed, the result is that of [Parse] (docs/older.md has an exception),
-// and no other field for limits is read. Otherwise all other fields are read, together with a
+// If RateLimit is well-formed, ParseAny returns the same as [Parse], and reads no other field for
+// limits. docs/older.md has one exception. Otherwise all other fields are read, together with a
 // well-formed RateLimit-Policy.
 //
 // A malformed field has no effect on other fields. The error joins a [*FieldError] for each
@@ -88,7 +88,7 @@ func parseAny(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, aske
 	return parseLegacy(h, o, clock)
 }
 
-// parseCurrent reads the current fields, or those of the next draft. ok is false if RateLimit
+// parseCurrent reads the current fields, or the fields of the next draft. ok is false if RateLimit
 // is absent, or in neither form.
 func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
 	lines := h[draft.LimitKey]

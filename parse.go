@@ -22,9 +22,9 @@ const (
 
 const manyParams = 64 // from this number on, a map finds a repeated extension parameter
 
-// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
-// [ParseAny]. h is the header section of a response, never its trailers, in which these
-// fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
+// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see [ParseAny]. The
+// header h is from the header section of a response. These fields MUST NOT be in trailers (draft-11
+// Sections 3.1 and 4.1).
 //
 // A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients may
 // use the result, because malformed fields MUST be ignored (draft-11 Section 7). An absent or blank
@@ -212,9 +212,9 @@ func (p *parser) readMember() bool {
 	return true
 }
 
-// judge stores the first fault in the member at start. A missing parameter is a fault at start.
-// judge is called after the whole member, because a later duplicate replaces an earlier parameter
-// (RFC 9651 Section 4.2.3.2).
+// judge stores the first fault in the member at start. A missing parameter is a fault at start. The
+// whole member is read before, because a later duplicate replaces an earlier parameter (RFC 9651
+// Section 4.2.3.2).
 func (p *parser) judge(start int) {
 	m := &p.member
 	p.off = len(p.Text)

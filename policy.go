@@ -55,11 +55,11 @@ type Param struct {
 	// "-", "." and "*" may follow (RFC 9651 Section 3.1.2). It SHOULD have a vendor's
 	// prefix, as "acme-burst" has (draft-11 Sections 3.1 and 4.1).
 	Key string
-	// Value is an int64 (an Integer, at most MaxInteger either way), a float64 (a Decimal of
-	// at most twelve digits before the point, written in thousandths, half to even), a
-	// string (printable ASCII), a []byte, a bool (true is written as the key alone), a
-	// time.Time (a Date, in whole seconds), or a Token or DisplayString of
-	// github.com/dunglas/httpsfv. Any other type is not written (ErrType).
+	// Value is an int64, a float64, a string, a []byte, a bool, a time.Time, or a Token or
+	// DisplayString of github.com/dunglas/httpsfv. Any other type is not written (ErrType). An
+	// int64 is an Integer, from -MaxInteger to MaxInteger. A float64 is a Decimal with at most
+	// twelve digits before the point, rounded to thousandths, half to even. A string is printable
+	// ASCII. A true is written as the key alone. A time.Time is a Date, in whole seconds.
 	Value any
 }
 

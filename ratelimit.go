@@ -513,8 +513,8 @@ func (f *Fields) precise(i int) time.Duration {
 
 // UntilReset returns the time from the arrival of the response to the reset of Limits[i]. It keeps
 // the fraction of a second that Reset rounds up: for X-RateLimit-Reset: 1.5 it is 1.5 s, and Reset
-// is 2. ok is false if Limits[i] has no Reset, or if there is no such limit. The time saturates at
-// some 292 years.
+// is 2. The result ok is false if Limits[i] has no Reset, or if there is no such limit. The time
+// saturates at some 292 years.
 func (f Fields) UntilReset(i int) (d time.Duration, ok bool) {
 	if i < 0 || i >= len(f.Limits) {
 		return 0, false

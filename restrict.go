@@ -19,13 +19,13 @@ import (
 // is 0, the pace of the other limit takes its place. All else comes from upstream. The other
 // members of own follow the members of upstream.
 //
-// On error the result is upstream unchanged. The error is that of [Fields.Validate] for own,
-// or a [*FieldError]:
+// On error the result is upstream unchanged. The error comes from [Fields.Validate] for own, or is
+// a [*FieldError]:
 //
 //   - ErrConflict with Param "qu" or "w", if two policies with the same name and partition
 //     key differ in unit or window. Item is the index in own.Policies.
-//   - ErrConflict with Field LimitField, if a client might go faster: a limit would belong to no
-//     policy, or to a policy with another unit or window or a higher quota.
+//   - ErrConflict with Field LimitField, if a client might go faster, because a limit would belong
+//     to no policy, or to one with another unit or window or a higher quota.
 //   - ErrTooMany, if a field would have more than 1024 members.
 func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {
@@ -199,8 +199,8 @@ func shareNames[T any, M identified[T]](list []T) bool {
 	return false
 }
 
-// has reports whether f contains the members that sideBySide adds to it for own, so that a second
-// gateway with the limits of the first changes nothing.
+// has reports whether f contains the members that sideBySide adds for own. A second gateway with
+// the limits of the first gateway then changes nothing.
 func (f Fields) has(own Fields) bool {
 	there := make(map[string]bool, len(f.Policies)+len(f.Limits))
 	for _, p := range f.Policies {

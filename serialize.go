@@ -69,11 +69,11 @@ func FormatLimits(limits ...Limit) (string, error) {
 }
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It replaces
-// both fields, and deletes a field without members in f. h is the header section of a response,
-// never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a
-// client from following it (draft-11 Section 6).
+// both fields, and deletes a field without members in f. Never write the fields to trailers
+// (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a client from following it
+// (draft-11 Section 6).
 //
-// On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits]. A nil h is an
+// On error h is unchanged. The error comes from [AppendPolicies] or [AppendLimits]. A nil h is an
 // error too, unless f has no members. Call [Fields.Writable] first if f was read from older fields.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
@@ -109,8 +109,8 @@ func (f *Fields) append(b []byte) (out []byte, n int, err error) {
 	return out, len(b), err
 }
 
-// append appends p to b as an Item (RFC 9651 Section 4.1.3), or returns the key of the parameter
-// that cannot be written, and the cause. partial is as in appendList.
+// append appends p to b as an Item (RFC 9651 Section 4.1.3). On error it returns the key of the
+// parameter that cannot be written, and the cause. partial is as in appendList.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, p.Name)
 	if !ok {

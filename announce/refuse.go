@@ -21,7 +21,7 @@ import (
 // Retry-After before the call to the time until enough is available: Refuse keeps it.
 //
 // On error nothing is written. If p names a violated policy that is not in f, the error wraps
-// ErrMissing. Otherwise it is that of [ratelimit.Fields.Set] or [ratelimit.Problem.MarshalJSON].
+// ErrMissing. Otherwise it comes from [ratelimit.Fields.Set] or [ratelimit.Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields, p *ratelimit.Problem) error {
 	p, err := refusalOf(&f, p, nil)
 	if err != nil {

@@ -2,8 +2,8 @@
 // specification, X-RateLimit-*, and the fields of vendors. It returns numbers and texts.
 //
 // [Find] returns the fields of a header. words.go splits a name into role, policy and unit. [Read]
-// then reads the values. values.go reads facts from each value, tally.go collects the facts of each
-// policy, and settle.go makes policies and limits of the facts.
+// then reads the values: values.go reads facts from each value, tally.go collects the facts of each
+// policy, and settle.go makes policies and limits of them.
 package older
 
 import (
@@ -198,7 +198,7 @@ func (f *Field) isCurrent() bool {
 
 // Waits returns the longest wait that fields of h other than Retry-After ask for. It returns 0 if
 // there is none, or if more than MaxFields fields may ask for one. It reads only the words of
-// names, so that programs that need only the wait do not link the table of vendors or the JSON
+// names. Programs that need only the wait therefore do not link the table of vendors or the JSON
 // parser.
 func Waits(h map[string][]string, c *text.Clock) (longest time.Duration) {
 	looked := 0

@@ -84,8 +84,8 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how many
-// units of a bare reset make a second.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. The parameter
+// units is how many units of a bare reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers(), false
 	best = -1

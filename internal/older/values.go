@@ -341,8 +341,8 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readCount reads the value of a quota, a remaining or used units: a number, a pair (600/15m,
-// 39/40), or, for a quota, only a window (12h, AspNetCoreRateLimit). Without a role, 5/60 is
+// readCount reads the value of a quota, a remaining or used units: a number, or a pair (600/15m,
+// 39/40). A quota may also be only a window (12h, AspNetCoreRateLimit). Without a role, 5/60 is
 // used and quota (Hotstuff), and 60/1m is quota and window.
 func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
@@ -469,9 +469,9 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000 reset=3530s
-// (Eventbrite), where key is the name of the policy. ok is false if fewer than two words of the
-// part have a key. A date is no prose: only its hour looks like a key.
+// readProse reads Remaining: 394 Time until reset: 3589 (Pingdom). It also reads key:abc 22/2000
+// reset=3530s (Eventbrite), where key is the name of the policy. The result ok is false if fewer
+// than two words of the part have a key. A date is no prose: only its hour looks like a key.
 func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
 	if strings.IndexByte(part, ' ') < 0 { // a fast path for nearly all parts
 		return facts, false
@@ -515,7 +515,8 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	return facts[:min(len(facts), MaxMembers)], len(facts) <= MaxMembers
 }
 
-// usualKeys are the keys of draft-07, and those of one letter, some of them from the current fields.
+// usualKeys are the keys of draft-07, and keys of one letter. Some of these are from the current
+// fields.
 var usualKeys = map[string]Row{
 	"limit": {Role: Quota}, "remaining": {Role: Remaining}, "reset": {Role: Reset},
 	"q": {Role: Quota}, "r": {Role: Remaining}, "t": {Role: Reset, Format: Seconds}, "w": {Role: Window, Format: Seconds}, "b": {Role: Name},

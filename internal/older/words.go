@@ -280,9 +280,9 @@ func (n *name) clause(policy []string, said []token) []string {
 	return n.without(at, part, policy, said)
 }
 
-// marks reports whether there is a stop word, except in an anchor that some servers repeat (Netflix
-// Zuul), the unit of a span of time, and the word for percent. A number before a unit belongs to
-// the policy's name: X-RateLimit-Limit-10-Seconds.
+// marks reports whether there is a stop word, the unit of a span of time, and the word for percent.
+// A stop word does not count in an anchor that a server repeats (Netflix Zuul). A number before a
+// unit belongs to the policy's name: X-RateLimit-Limit-10-Seconds.
 func marks(said []token) (stop, span, percent bool) {
 	for i, t := range said {
 		stop = stop || t.kind == stopWord && !repeatsAnchor(said[i:])
@@ -292,8 +292,8 @@ func marks(said []token) (stop, span, percent bool) {
 	return stop, span, percent
 }
 
-// without appends the words to those of the policy, except for the role, which is at an index, and
-// the units of a time. part is the policy that is glued to the role.
+// without appends the words to the policy, except for the role at the index at, and the units of a
+// time. If a policy is glued to the role, part is that policy.
 func (n *name) without(at int, part string, policy []string, said []token) []string {
 	for i, t := range said {
 		switch {

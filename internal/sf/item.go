@@ -261,8 +261,9 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, ':')
 }
 
-// appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
-// Section 4.1.5). httpsfv rounds inexactly, and writes a negative number that rounds to 0 as -0.0.
+// appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651 Section
+// 4.1.5). Unlike this function, httpsfv rounds inexactly, and writes a negative number that rounds
+// to 0 as -0.0.
 func appendDecimal(b []byte, v float64) ([]byte, error) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")

@@ -64,8 +64,8 @@ func Stored(h map[string][]string) bool {
 // point in time (see Near).
 const Month = 31 * 24 * time.Hour
 
-// Near reports whether a time, in seconds since the Unix epoch, is within a month of the
-// time at which the response was made or arrived.
+// Near reports whether a time is within a month of the time at which the response was made or
+// arrived. The time is in seconds since the Unix epoch.
 func (c *Clock) Near(sec int64) bool {
 	t, made := time.Unix(sec, 0), c.Made()
 	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
