@@ -191,8 +191,8 @@ func (a *Advice) why() string {
 	return strings.Join(parts, ", ")
 }
 
-// hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit with neither
-// name nor reset looks like no limit.
+// hasLimit reports whether Limit can be shown. Next to a Retry-After, a limit with neither name nor
+// reset looks like no limit.
 func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
@@ -234,9 +234,9 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it is obeyed only
 //     next to well-formed limits of the current or the next draft, or if nothing remains of a
-//     limit. On any other success it repeats a reset, or is a hint when to poll this one resource.
-//     In a refusal, a Retry-After of 0 counts only if the response contains no longer wait, because
-//     some servers cut off fractions of a second.
+//     limit. On any other success it is ignored: it repeats a reset, or is a hint when to poll this
+//     one resource. In a refusal, a Retry-After of 0 counts only if the response contains no longer
+//     wait, because some servers cut off fractions of a second.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
@@ -333,14 +333,15 @@ func (a *Advice) follow(status int) {
 	}
 }
 
-// refuser returns the index of the limit that may have refused a request, or -1. It is for refusals
-// that no limit with nothing remaining explains. What remains of the returned limit is Unknown.
+// refuser returns the index of the limit that may have refused a request, or -1. Call it if no
+// limit with nothing remaining explains the refusal. The limit has a reset, but its Remaining is
+// Unknown.
 func (f *Fields) refuser(policies *matcher) (at int) {
 	at = -1
 	chosen := false // the reset at that index belongs to no window
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		if l.Remaining != Unknown { // an Unknown Remaining has a reset next to it
+		if l.Remaining != Unknown { // a limit with an Unknown Remaining has a reset
 			continue
 		}
 		if own := !policies.policy(l).Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {

@@ -69,8 +69,8 @@ type Dialect struct {
 	custom bool // NewDialect made it
 }
 
-// NewDialect returns a dialect. What is read with it has its name in [Fields.Dialect]. To derive a
-// dialect from another, add to a copy of its fields:
+// NewDialect returns a dialect. [ParseAny] sets [Fields.Dialect] to its name if it reads these
+// fields. To derive a dialect from another, add to a copy of its fields:
 //
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
 //
@@ -209,7 +209,7 @@ func LookupDialect(name string) (*Dialect, bool) {
 //
 // Readers assume that the only limit of an older form limits requests. Set therefore prefers limits
 // of requests, and limits with nothing remaining. If nothing remains of a limit without a Reset,
-// Set writes its Window in place of the Reset, up to three years.
+// Set writes its Window in place of the Reset, unless the Window is longer than three years.
 //
 // Points in time count from now, in whole seconds. The zero time means time.Now(). A list of
 // policies, as in [Draft06], gets every policy that has a window. A RateLimit-Policy in the current

@@ -179,7 +179,7 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 	return faults
 }
 
-// dropRepeated drops the policies from index known on that have the name of a policy before it.
+// dropRepeated drops a policy at the index known, or later, if its name occurs before that index.
 func (f *Fields) dropRepeated(known int) {
 	if known == 0 {
 		return

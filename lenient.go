@@ -243,7 +243,8 @@ func (f *Fields) unify() {
 	})
 }
 
-// tightestOfEach returns the least member of each identity, at the place of the first one.
+// tightestOfEach keeps one of the members with the same identity: the least by compare, at the
+// place of the first.
 func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]

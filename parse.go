@@ -212,9 +212,9 @@ func (p *parser) readMember() bool {
 	return true
 }
 
-// judge stores the first fault in the member at start. A missing parameter is a fault at start. The
-// whole member is read before, because a later duplicate replaces an earlier parameter (RFC 9651
-// Section 4.2.3.2).
+// judge stores the first fault in the member at start. A missing parameter is a fault at start. It
+// runs after the whole member was read, because a later duplicate replaces an earlier parameter
+// (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge(start int) {
 	m := &p.member
 	p.off = len(p.Text)

@@ -77,7 +77,7 @@ func FormatLimits(limits ...Limit) (string, error) {
 // error too, unless f has no members. Call [Fields.Writable] first if f was read from older fields.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to each of the two fields, for a second limiter. The error is that of
+// Add adds a line to each of the two fields, for a second limiter. It returns the errors of
 // [Fields.Set]. If a line of h is malformed, clients ignore the new line too. If both limiters may
 // announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of package
 // announce.

@@ -100,7 +100,7 @@ type TokenBucket struct {
 // Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for the numbers
 // above, cut and rounded as by [FixedWindow.Fields]. Quota is Burst, and Window is the time in
 // which an empty bucket fills. Remaining is the number of whole tokens. Reset is the time until
-// there is one more, when a refused request of one token could pass. For requests of several tokens
+// there is one more. Then a refused request of one token could pass. For requests of several tokens
 // see [Refuse]. If PerSecond is 0, both Window and Reset are absent.
 //
 // Some limiters return only the time until the bucket is full, such as ResetAfter of redis_rate.

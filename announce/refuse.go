@@ -45,7 +45,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields, p *ratel
 }
 
 // refusalOf returns the problem of a refusal: p, or the default problem with the violated policies
-// if p is nil. On error it returns the parts that can be sent.
+// if p is nil. If the Extensions cannot be sent, it leaves them out, and returns an error.
 func refusalOf(f *ratelimit.Fields, p *ratelimit.Problem, violated []string) (_ *ratelimit.Problem, err error) {
 	if p == nil {
 		p = ratelimit.NewProblem(ratelimit.QuotaExceeded, violated...)

@@ -16,7 +16,7 @@ import (
 )
 
 // A serving is one request in a Handler. It is the context of the handlers behind, which may read
-// its Decision from other goroutines. Only the ResponseWriter of these handlers changes it.
+// its Decision from other goroutines. Only their ResponseWriter changes a serving.
 type serving struct {
 	context.Context
 	by       *handler

@@ -209,8 +209,8 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 // statuses has the words of a field for the status. The limit refuses if the number is below 0.
 var statuses = map[string]int8{"rejected": -1, "exceeded": -1, "blocked": -1, "limited": -1, "throttled": -1, "allowed": 1}
 
-// takePart adds a part of the quota: a percentage, or a fraction, which may slightly exceed 1. If
-// only words show that a number is a fraction, it is a percentage from 2 on.
+// takePart adds a part of the quota: a percentage, or a fraction, which may slightly exceed 1. From
+// 2 on, a fraction is read as a percentage, unless a caller's dialect defines it.
 func (t *tally) takePart(n *name, number int16, v text.Number, fact *Fact) {
 	fraction := cmp.Or(fact.Format, n.Format) == Fraction && !strings.HasSuffix(fact.Value, "%")
 	if fraction && (v.N < 2 || n.order == ownOrder) {

@@ -111,6 +111,6 @@ func (m *moment) settle(units int64) {
 	}
 }
 
-// fits reports whether a time can lie in a window, or a tenth above, as servers round both
-// numbers. A bare number has units in a second.
+// fits reports whether a time is at most as long as a window. It allows a tenth more, because
+// servers round both numbers. units is how many units of a bare number make a second.
 func (m *moment) fits(window, units int64) bool { return m.in(units).Ceil() <= window+window/10+1 }

@@ -177,8 +177,8 @@ func tokenOf(s string) token {
 	return token{s, dictionary.words[string(lower)]}
 }
 
-// gluedWords can end another word: the name of a policy, as in UserLimit, or AppDay. Shorter words
-// end too many other words (focused, cleft).
+// gluedWords can end another word, as in UserLimit and AppDay. Shorter words end too many other
+// words (focused, cleft).
 var gluedWords = [...]string{"remaining", "limit", "reset", "second", "minute", "hour", "day"}
 
 // glued returns the role or the window at the end of a word, and the rest.

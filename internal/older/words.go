@@ -477,8 +477,8 @@ func windowOfUnits(n int64, unit string) int64 {
 	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
 }
 
-// windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday,
-// qps; or glued to another word: AppDay, Get30Min. A month has no fixed length.
+// windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday, qps.
+// The window may be glued to another word: AppDay, Get30Min. A month has no fixed length.
 func windowOfPart(part string) int64 {
 	lower := strings.ToLower(part)
 	unit := lower

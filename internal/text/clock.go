@@ -20,7 +20,8 @@ type Clock struct {
 	read      bool      // made is in the field Date
 }
 
-// Made returns the time in the field Date (RFC 9110 Section 6.6.1), zero if there is none.
+// Made returns the time in the field Date (RFC 9110 Section 6.6.1), or the zero time if there is
+// none.
 func (c *Clock) Made() time.Time {
 	if !c.read {
 		d, _ := ParseDate(FirstLine(c.Header["Date"]))
@@ -60,8 +61,8 @@ func Stored(h map[string][]string) bool {
 	return ok && age.Ceil() > 0 || FirstLine(h["X-From-Cache"]) == "1"
 }
 
-// Month is the distance from the clock of a response within which a small number can be a
-// point in time (see Near).
+// A small number can be a point in time if it is at most a Month from the time of the response: see
+// Near.
 const Month = 31 * 24 * time.Hour
 
 // Near reports whether a time is within a month of the time at which the response was made or
@@ -71,9 +72,9 @@ func (c *Clock) Near(sec int64) bool {
 	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
 }
 
-// Until returns the span from now until a time since the Unix epoch, 0 if it is in the past. If the
-// time is in whole seconds, the span is rounded up to whole seconds, because the time is no more
-// precise.
+// Until returns the span from now until a point in time, which is given as seconds and nanoseconds
+// since the Unix epoch. It returns 0 if that is in the past. If the point in time is in whole
+// seconds, it rounds the span up to whole seconds.
 func (c *Clock) Until(sec, nsec int64) Span {
 	now := c.Now()
 	d := Span{Sec: sec - now.Unix(), Nsec: nsec - int64(now.Nanosecond())}
