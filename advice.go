@@ -44,7 +44,7 @@ type Advisor struct {
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
-// Final is a wait for Refused of an [Advisor]: no wait helps, as with an exhausted budget.
+// Final is what Refused of an [Advisor] returns if no wait helps, as with an exhausted budget.
 const Final time.Duration = math.MinInt64
 
 // A Source is the reason for the wait of an [Advice].

@@ -69,8 +69,8 @@ type Dialect struct {
 	custom bool // NewDialect made it
 }
 
-// NewDialect returns a dialect. [ParseAny] sets [Fields.Dialect] to its name if it reads these
-// fields. To derive a dialect from another, add to a copy of its fields:
+// NewDialect returns a dialect. If [ParseAny] reads its fields, [Fields.Dialect] is its name. To
+// derive a dialect from another, add to a copy of its fields:
 //
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
 //
@@ -153,8 +153,8 @@ func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions]. [LookupDialect] has
-// more. They are pure data, so unused dialects are not in a program's binary.
+// These are the dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
+// [LookupDialect] has more. They are pure data, so unused dialects are not in a program's binary.
 var (
 	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
 	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields

@@ -20,7 +20,7 @@ var (
 	// of fields in a [Dialect], or of members of a [Problem].
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooMany: a field has more than 1024 members, or a member has more than 256 parameters (or
-	// 1024 with repeated ones). Or a response has more than 1024 older fields.
+	// 1024 with repeated ones). A response with more than 1024 older fields is one too.
 	ErrTooMany = errors.New("too many")
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 // lowerOlder lowers each older form of h to the tightest limit of all. A form never announces more
-// than before. The error joins one for each form that cannot express its numbers.
+// than before. The error joins an error for each form that cannot express its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
 	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == draft.PolicyKey || f.Key == draft.LimitKey })
 	if len(found) == 0 || len(own.Limits) == 0 {
@@ -191,8 +191,8 @@ func sharesOf(f *Fields) []share {
 	return shares
 }
 
-// tighter reports whether less remains of l than of m, or as much until a later reset. A share
-// without a limit is the least tight.
+// tighter reports whether less remains of l than of m, or the same number until a later reset. A
+// share without a limit is the least tight.
 func (l share) tighter(m share) bool {
 	return m.Limit == nil || leftOf(l.Limit, l.policy, 0).compare(leftOf(m.Limit, m.policy, 0)) < 0
 }
@@ -243,8 +243,8 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 	return written, nil
 }
 
-// number returns the number that a field should contain for l. The field contained the number of
-// before.
+// number returns the number that a field should contain after its limit has changed from before to
+// l.
 func number(held *older.Holder, before *Limit, l share) int64 {
 	switch quota := l.policy.Quota; {
 	case held.Role == older.Quota:

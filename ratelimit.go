@@ -233,7 +233,7 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the first
+// PolicyOf returns the policy of f to which l belongs, and false if there is none. It is the first
 // policy with the name and partition key of l. Some servers write the key in only one of the two
 // fields. If no policy matches, a limit without a key gets the only policy with its name. A limit
 // with a key gets the only policy with its name that has no key. Names are compared byte by byte.
@@ -474,8 +474,8 @@ func (f *Fields) unique() error {
 	return nil
 }
 
-// repeated returns the index of the first member of a list that has the identity of an earlier one,
-// or 0 if there is none.
+// repeated returns the index of the first member of a list that has the identity of an earlier
+// member, or 0 if there is none.
 func repeated[T any, M identified[T]](list []T) int {
 	if len(list) < 2 {
 		return 0

@@ -24,8 +24,8 @@ import (
 //
 //   - ErrConflict with Param "qu" or "w", if two policies with the same name and partition
 //     key differ in unit or window. Item is the index in own.Policies.
-//   - ErrConflict with Field LimitField, if a client might go faster, because a limit would belong
-//     to no policy, or to one with another unit or window or a higher quota.
+//   - ErrConflict with Field LimitField, if a limit would belong to no policy, or to one with
+//     another unit or window or a higher quota. A client might then go faster.
 //   - ErrTooMany, if a field would have more than 1024 members.
 func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {

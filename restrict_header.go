@@ -18,9 +18,9 @@ type RestrictOptions struct {
 	// adds a Retry-After with the longest wait of the limits, if there is one.
 	Refused bool
 	// Dialects are older forms that are written next to the current fields. If the response already
-	// has the fields of a dialect, they are lowered instead. If two dialects have a field in
-	// common, the first counts. A nil dialect is an error, and so is one that writes RateLimit,
-	// such as [Draft07]. Such a dialect is not written.
+	// has fields of a dialect, these are lowered instead. If two dialects have a field in common,
+	// the first counts. A nil dialect is an error, and so is one that writes RateLimit, such as
+	// [Draft07]. Such a dialect is not written.
 	Dialects []*Dialect
 }
 

@@ -72,7 +72,7 @@ func (s *serving) lookInFront() {
 }
 
 // joinFront joins the limits of the limiter in front with the header of a response. A reverse proxy
-// may have deleted these limits after an informational response, or added upstream's.
+// may have deleted these limits after an informational response, or added upstream's to them.
 func (s *serving) joinFront(h http.Header, status int, refused bool) error {
 	for key, lines := range s.front {
 		switch now := h[key]; {

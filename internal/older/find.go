@@ -24,7 +24,7 @@ type Field struct {
 	tally   int // the index of the tally of its last number, or -1
 }
 
-// Unlimited reports whether the field has a negative number, or the word for no limit.
+// Unlimited reports whether the field has a negative number, or the word unlimited.
 func (f *Field) Unlimited() bool {
 	line := text.FirstLine(f.Lines)
 	v, ok := text.ParseCount(line)

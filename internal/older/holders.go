@@ -7,7 +7,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Holder is a field that contains one number of a limit, which can be replaced in its form.
+// A Holder is a field with one number of a limit. The number can be replaced, in the form of the
+// field.
 type Holder struct {
 	Field  int   // its index
 	Limit  int   // the index of its limit

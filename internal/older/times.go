@@ -96,7 +96,7 @@ func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	return moment{kind: bareMoment, form: Seconds, fraction: v.Frac > 0, until: v.Span(1)}
 }
 
-// in returns the span of a moment if a bare number has units in a second.
+// in returns the span of a moment. units is how many units of a bare number make a second.
 func (m *moment) in(units int64) text.Span {
 	if m.kind != bareMoment || units == 1 { // usual
 		return m.until
@@ -104,7 +104,7 @@ func (m *moment) in(units int64) text.Span {
 	return text.Number{N: m.until.Sec, Frac: m.until.Nsec}.Span(units)
 }
 
-// settle makes a bare number a span, with units in a second, unless units is 0.
+// settle makes a bare number a span. units is how many of its units make a second; 0 is unknown.
 func (m *moment) settle(units int64) {
 	if m.kind == bareMoment && units != 0 {
 		m.kind, m.units, m.until = laterMoment, units, m.in(units)

@@ -499,8 +499,8 @@ func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
 	return facts, keys > 1
 }
 
-// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a
-// record with required limit and reset.
+// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a record
+// in which limit and reset are required.
 func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits

@@ -111,8 +111,8 @@ func parse(key string) name {
 	return n.unanchored(said, first)
 }
 
-// An anchor is the place of the word RateLimit in a sentence, from the word first to the word
-// before behind. Other words may be glued to it.
+// An anchor is the place of the word RateLimit in a sentence: from the index first up to, but
+// without, the index behind. Other words may be glued to it.
 type anchor struct {
 	first, behind int
 	end           int // in bytes of the key
@@ -185,7 +185,8 @@ func (n name) wait(said []token) (_ name, ok bool) {
 	return n, true
 }
 
-// mayMeanLimit reports whether a word can be the role of a name without an anchor, or end it.
+// mayMeanLimit reports whether a word can be the role of a name without an anchor, or its last
+// word.
 func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token
@@ -388,8 +389,8 @@ func lastRoles(said []token) (sure, unsure int) {
 // yields reports whether a surer word before this word takes precedence as the role.
 func (t *token) yields() bool { return t.weak || t.role == Quota }
 
-// unanchored reads a name without an anchor. It counts only with the rest of its family,
-// except for the remaining of something that is counted.
+// unanchored reads a name without an anchor. The name counts only next to another field of its
+// family, unless it is the remaining of something that is counted.
 func (n name) unanchored(said []token, first int) name {
 	none := n
 	said = said[first:]
@@ -449,8 +450,8 @@ type hint struct {
 	unit   string
 }
 
-// hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
-// last parts that have one. If digits is true, a number at the start is the window.
+// hintOf returns the hint in the name of a policy: the unit and the window, in seconds, from the
+// last parts of the name that have one. If digits is true, a number at the start is the window.
 func hintOf(policy string, digits bool) (h hint) {
 	if policy == "" { // usual
 		return h
