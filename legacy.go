@@ -179,7 +179,8 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 	return faults
 }
 
-// dropRepeated drops a policy at the index known, or later, if its name occurs before that index.
+// dropRepeated keeps the first policies, as many as known. It drops a later policy that has the
+// name of one of these.
 func (f *Fields) dropRepeated(known int) {
 	if known == 0 {
 		return

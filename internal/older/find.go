@@ -55,9 +55,9 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	return found, true
 }
 
-// sure returns the fields that count next to the others. If any server may use a name, the row
-// for that name needs another field of its vendor. Without one, the words of the name are
-// read. Fields without an anchor count as a family.
+// sure drops fields whose meaning the other fields do not confirm. If any server may use a name,
+// the row for that name needs another field of its vendor. Without such a field, the words of the
+// name are read. Fields without an anchor are confirmed as a family: see limitFields.
 func sure(fields []Field) []Field {
 	vendors := make(map[string]int, 4)
 	for i := range fields {
