@@ -30,7 +30,8 @@ func longestWait(d time.Duration) time.Duration {
 	return d
 }
 
-// An Advisor decides how long a client should wait after a response. Its zero value is ready to use.
+// An Advisor decides how long a client should wait after a response. Its zero value is ready to
+// use.
 type Advisor struct {
 	// MaxWait is the longest wait that is obeyed. After it, one request shows whether the limit is
 	// still exhausted. 0, or less, is DefaultMaxWait.

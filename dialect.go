@@ -249,7 +249,8 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	return err
 }
 
-// replace replaces the dialect's fields in the header, except a field of policies in the current form.
+// replace replaces the dialect's fields in the header, except a field of policies in the current
+// form.
 func (w *writing) replace() {
 	for key, lines := range w.h {
 		if !w.d.many && w.writes(key) { // a fast path, if a header is used again

@@ -179,8 +179,8 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 	return faults
 }
 
-// dropRepeated keeps the first policies, as many as known. It drops a later policy that has the
-// name of one of these.
+// dropRepeated keeps the first policies, as many as known. It drops a later policy if a kept policy
+// has its name.
 func (f *Fields) dropRepeated(known int) {
 	if known == 0 {
 		return

@@ -16,8 +16,8 @@ const longestKept = 64 // the length of the longest key that is cached
 
 var seed = maphash.MakeSeed()
 
-// isUsual reports whether a key is in most responses, and unrelated to limits. It then needs no place
-// in the cache.
+// isUsual reports whether a key is in most responses, and unrelated to limits. It then needs no
+// place in the cache.
 func isUsual(key string) bool {
 	switch key {
 	case "Age", "Connection", "Date", "Etag", "Expires", "Last-Modified", "Link", "Server", "Set-Cookie", "Vary", "Via",

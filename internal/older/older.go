@@ -229,7 +229,8 @@ func (n *name) asked(lines []string, c *text.Clock) time.Duration {
 // limiter on the way may add one.
 const maxLines = 16
 
-// lines returns the lines of the field that are read. A Dictionary is one line (RFC 9651 Section 4.2).
+// lines returns the lines of the field that are read. A Dictionary is one line (RFC 9651 Section
+// 4.2).
 func (f *Field) lines() []string {
 	if f.Role == Policies && !f.dictionary {
 		return f.Lines

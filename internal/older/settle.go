@@ -174,7 +174,8 @@ func numbersName(quota, window int64) (name string) {
 	return name
 }
 
-// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the status.
+// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the
+// status.
 func (t *tally) obeyStatus() {
 	rounded := t.share != Unknown && t.unit == "percent"
 	switch {

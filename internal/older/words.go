@@ -333,7 +333,8 @@ func (r Role) covers(t token, offset int) bool {
 //  2. the last of the roles at its beginning (Remaining-Minute, RenewalPeriod-Tokens)
 //  3. the end of the last word (UserLimit)
 //  4. a word in between, preferably a sure one (Seconds-To-Refresh-Limit-Objects)
-//  5. a unit that stands alone: a reset (X-RateLimit-After), or a used percentage (X-RateLimit-Percent)
+//  5. a unit that stands alone: a reset (X-RateLimit-After), or a used percentage
+//     (X-RateLimit-Percent)
 func roleAt(said []token) (at int, part string) {
 	last := len(said) - 1
 	for last > 0 && said[last].kind == unitWord {
