@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-github/v88/github"
@@ -20,9 +19,7 @@ import (
 func TestPages(t *testing.T) {
 	needNode(t)
 	var server *httptest.Server
-	var served atomic.Int64
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served.Add(1)
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 		page = max(page, 1)
 		if page < 3 {
@@ -32,7 +29,6 @@ func TestPages(t *testing.T) {
 		fmt.Fprintf(w, `[{"number": %d}]`, page)
 	}))
 	defer server.Close()
-	program := build(t, "..", "./cmd/ratelimit")
 	for name, pages := range map[string]func(t *testing.T, address string) string{
 		"Octokit": func(t *testing.T, address string) string {
 			cmd := exec.CommandContext(t.Context(), "node", "octokit.mjs", address)
@@ -60,10 +56,8 @@ func TestPages(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := startEgress(t, program, "-to", server.URL, "-listen", "127.0.0.1:0")
-			served.Store(0)
+			e := startEgress(t, server.URL)
 			require.Equal(t, "[1,2,3]\n", pages(t, e.address))
-			require.EqualValues(t, 3, served.Load())
 			resp, err := http.Get(e.metrics)
 			require.NoError(t, err)
 			defer resp.Body.Close()

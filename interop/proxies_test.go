@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/interop/internal/peers"
 	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
@@ -156,7 +157,7 @@ func (c *tally) String() string {
 func (c *tally) drive(address string, wrap func(http.RoundTripper) http.RoundTripper) {
 	base := &http.Transport{MaxIdleConnsPerHost: 20}
 	defer base.CloseIdleConnections()
-	client := &http.Client{Transport: wrap(roundTrip(func(req *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: wrap(trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 		resp, err := base.RoundTrip(req)
 		switch {
 		case err != nil:

@@ -23,14 +23,12 @@ import (
 	"resty.dev/v3"
 )
 
-// A reader is a library that reads a thousand random Fields, written by this package.
+// A reader is a library that reads a thousand random Fields, written by this package. README.md has
+// the form, what is compared, and remarks.
 type reader struct {
 	name   string
-	module string // the matrix shows its version
-	form   string // the written form
+	module string // README.md shows its version
 	read   func(t *testing.T)
-	reads  string // the compared numbers
-	note   string
 }
 
 const thousand = 1000
@@ -41,58 +39,15 @@ const century = 100 * 365 * 24 * 60 * 60
 
 // readers are all libraries that read this package's fields.
 var readers = []reader{
-	{
-		name: "httpsfv", module: "github.com/dunglas/httpsfv", form: "RateLimit, RateLimit-Policy",
-		read:  readByHTTPSFV,
-		reads: "names and parameters, with their types and order",
-	},
-	{
-		name: "structured-headers", module: "structured-headers", form: "RateLimit, RateLimit-Policy",
-		read:  readByStructuredHeaders,
-		reads: "names and parameters, with their types and order",
-		note:  "Integers and Decimals are one type of JavaScript; no Dates, as it refuses one with a comma or a semicolon behind it",
-	},
-	{
-		name: "ratelimit-header-parser, draft 6", module: "ratelimit-header-parser", form: "draft-06",
-		read:  readByHeaderParser(ratelimit.Draft06, "seconds"),
-		reads: "limit, remaining, reset",
-		note:  "it does not read RateLimit-Policy",
-	},
-	{
-		name: "ratelimit-header-parser, draft 7", module: "ratelimit-header-parser", form: "draft-07",
-		read:  readByHeaderParser(ratelimit.Draft07, "seconds"),
-		reads: "limit, remaining, reset",
-		note:  "it does not read RateLimit-Policy",
-	},
-	{
-		name: "ratelimit-header-parser, X-", module: "ratelimit-header-parser", form: "x-ratelimit",
-		read:  readByHeaderParser(ratelimit.XRateLimit, ""),
-		reads: "limit, remaining, reset",
-		note:  "it guesses the unit of the reset",
-	},
-	{
-		name: "ratelimit-header-parser, X-, Unix", module: "ratelimit-header-parser", form: "x-ratelimit-unix",
-		read:  readByHeaderParser(ratelimit.XRateLimitUnix, ""),
-		reads: "limit, remaining, reset",
-		note:  "it guesses the unit of the reset",
-	},
-	{
-		name: "go-retryablehttp", module: "github.com/hashicorp/go-retryablehttp", form: "Retry-After",
-		read:  readByRetryableHTTP,
-		reads: "how long it waits, by a clock of the test",
-		note:  "waits up to a century: it turns one above 292 years into another",
-	},
-	{
-		name: "resty", module: "resty.dev/v3", form: "Retry-After",
-		read:  readByResty,
-		reads: "how long it waits, by a clock of the test",
-		note:  "waits up to a century",
-	},
-	{
-		name: "go-github", module: "github.com/google/go-github/v88", form: "github",
-		read:  readByGoGitHub,
-		reads: "limit, remaining, used, reset, resource; the error of a refusal",
-	},
+	{"httpsfv", "github.com/dunglas/httpsfv", readByHTTPSFV},
+	{"structured-headers", "structured-headers", readByStructuredHeaders},
+	{"ratelimit-header-parser, draft 6", "ratelimit-header-parser", readByHeaderParser(ratelimit.Draft06, "seconds")},
+	{"ratelimit-header-parser, draft 7", "ratelimit-header-parser", readByHeaderParser(ratelimit.Draft07, "seconds")},
+	{"ratelimit-header-parser, X-", "ratelimit-header-parser", readByHeaderParser(ratelimit.XRateLimit, "")},
+	{"ratelimit-header-parser, X-, Unix", "ratelimit-header-parser", readByHeaderParser(ratelimit.XRateLimitUnix, "")},
+	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", readByRetryableHTTP},
+	{"resty", "resty.dev/v3", readByResty},
+	{"go-github", "github.com/google/go-github/v88", readByGoGitHub},
 }
 
 // A member of a list, in text: a name and parameters in order, each `key type:value`.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,7 @@ import (
 
 	tollbooth8 "github.com/didip/tollbooth/v8"
 	"github.com/go-chi/httprate"
-	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/interop/internal/peers"
 	"github.com/httpfields/ratelimit/obey"
 	"github.com/sethvargo/go-limiter/httplimit"
@@ -177,16 +176,13 @@ func TestSetups(t *testing.T) {
 	all.Wait()
 	table := setupTable(outcomes)
 	t.Log("\n" + table)
-	old, err := os.ReadFile(simulationFile)
-	require.NoError(t, err)
-	text, err := block.Replace(string(old), "setups", table)
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(simulationFile, []byte(text), 0o644))
+	if *trial.Update {
+		trial.CheckSection(t, simulationFile, "setups", table)
 		return
 	}
+	_, old := trial.ReadSection(t, simulationFile, "setups")
 	for i, s := range setups {
-		require.Contains(t, string(old), "| "+s.name+" | ")
+		require.Contains(t, old, "| "+s.name+" | ")
 		for j := range setupJobs {
 			ours := mean(outcomes[i][j][0])
 			require.Zero(t, ours.given, "%s, job %d: not done", s.name, j+1)
@@ -226,7 +222,7 @@ func doJobs(address string, jobs, workers int, wrap func(http.RoundTripper) http
 	base := &http.Transport{MaxIdleConnsPerHost: min(workers, 50), IdleConnTimeout: 5 * time.Second}
 	defer base.CloseIdleConnections()
 	var refused, done, next atomic.Int64
-	client := &http.Client{Transport: wrap(roundTrip(func(req *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: wrap(trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 		resp, err := base.RoundTrip(req)
 		if err == nil && resp.StatusCode != http.StatusOK {
 			refused.Add(1)
