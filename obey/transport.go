@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -105,7 +104,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		return nil, err
 	}
 	sent = true
-	known := pass.entry != nil // else no refusal would delay the next try
+	known := pass.key != nil // else no refusal would delay the next try
 	resp, advice, err := t.send(req, pass)
 	for try := 0; try < t.MaxRetries && known && sendsAgain(req, resp, &advice); try++ {
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
@@ -143,10 +142,10 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	// The body of a 101 is a connection, which no limiter of requests counts. A refused request takes
 	// no room at the server.
 	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols && !a.Refused
-	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
+	redirects := resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(text.FirstLine(resp.Header["X-Ratelimit-Resource"]), text.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
-	end := pass.answered(&a, resource, received, counts)
-	if end != nil || pass.redirected && resp.Body != nil {
+	end := pass.answered(&a, resource, received, counts, redirects)
+	if end != nil || redirects && resp.Body != nil {
 		resp.Body = &answerBody{resp.Body, end, received}
 	}
 	informed := a.Refused || a.Source != ratelimit.SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
@@ -179,10 +178,10 @@ func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.Defaul
 func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
 	origin := appendOrigin(memory, req.URL)
 	key = origin
-	r = entrant{path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
+	r = entrant{route: routeOf(req), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
 		if key = append(origin[len(origin):], t.Key(req)...); !isKeyBy(key, origin) {
-			r.path = ""
+			r.route = routeName{}
 		}
 	}
 	if t.Cost != nil {
@@ -192,13 +191,6 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
 	}
 	return r, key
-}
-
-// firstSegment returns a path up to its second slash.
-func firstSegment(path string) string {
-	path = cmp.Or(path, "/")
-	first, _, _ := strings.Cut(path[1:], "/")
-	return path[:min(1+len(first), maxKey)]
 }
 
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
@@ -259,7 +251,7 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	if err != nil && !late {
 		return nil, ratelimit.Advice{}, err
 	}
-	if err != nil || pass.entry == nil {
+	if err != nil || pass.key == nil {
 		return refusal, ratelimit.Advice{}, nil
 	}
 	defer pass.Failed() // if GetBody fails or panics
