@@ -95,7 +95,7 @@ type Gate struct {
 // call does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
 	gate  *Gate
-	route routeName // as in the entrant
+	route routeName // as in terms
 	key   *key      // nil if it is "", if there was no room for it, or if the end is known
 	trip  machine.Trip
 	parts *trip // with the parts of the key
@@ -163,7 +163,7 @@ func (e *WaitError) Timeout() bool { return true }
 // key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
 // as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, []byte(key), &entrant{trip: machine.Trip{Prices: pricesOf(costs)}})
+	return g.enter(ctx, []byte(key), &terms{prices: pricesOf(costs)})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be sent now,
@@ -209,7 +209,7 @@ func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time
 		p.learn(a, resource, now.Add(received.Sub(now)), now)
 		k := p.key
 		if redirects {
-			for x := range k.lines() {
+			for _, x := range k.lines() {
 				x.machine.Redirected(now)
 			}
 		}
@@ -303,30 +303,27 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	if k == nil {
 		return Wait{}, false
 	}
-	now := time.Now()
-	if w = k.state(now, &machine.Trip{}); x != nil {
-		whole := w
-		w = x.state(now, &machine.Trip{})
-		w.Key = x.id
-		w.adopt(&whole)
+	e, now := &k.line, time.Now()
+	if x != nil {
+		e = &x.line
 	}
-	for _, other := range k.parts() {
-		if other.whole && other != x {
-			wait := other.state(now, &machine.Trip{})
-			w.adopt(&wait)
-			if x == nil {
-				w.Queued += wait.Queued
-			}
+	w = e.state(now, &machine.Trip{})
+	for _, whole := range k.lines() {
+		if whole == e || whole.name != k.name {
+			continue
+		}
+		other := whole.state(now, &machine.Trip{})
+		if other.outlasts(&w) {
+			w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
+		}
+		if x == nil {
+			w.Queued += other.Queued
 		}
 	}
-	return w, true
-}
-
-// adopt makes another wait the reason of w if that wait ends later.
-func (w *Wait) adopt(other *Wait) {
-	if other.outlasts(w) {
-		w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
+	if x != nil {
+		w.Key = x.id
 	}
+	return w, true
 }
 
 // outlasts reports whether w ends after other. A wait that depends on an answer is the longest.

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -107,14 +106,14 @@ type key struct {
 	scope *scope        // nil while only one route has been answered
 }
 
-// lines returns the line of a key and those of its parts.
-func (k *key) lines() iter.Seq[*line] {
-	return func(yield func(*line) bool) {
-		more := yield(&k.line)
-		for _, x := range k.parts() {
-			more = more && yield(&x.line)
-		}
+// lines returns the line of a key and those of its parts. Those whose waits hold for the whole key have
+// the name of the key.
+func (k *key) lines() []*line {
+	list := []*line{&k.line}
+	for _, x := range k.parts() {
+		list = append(list, &x.line)
 	}
+	return list
 }
 
 // key returns what is known of a key. It returns nil if there is no room for it, and for the key
@@ -190,7 +189,7 @@ func (g *Gate) leastLost(most int, now time.Time) (oldest *key) {
 // lost returns what would be lost with a key and its parts.
 func (k *key) lost(now time.Time) machine.Loss {
 	lost := machine.NothingLost
-	for x := range k.lines() {
+	for _, x := range k.lines() {
 		if x.queue.Len() > 0 {
 			return machine.WaitLost
 		}
@@ -204,7 +203,7 @@ func (g *Gate) renew(k *key) *key {
 	fresh := g.newKey(k.name)
 	fresh.place = k.place
 	g.keys[k.name], k.place.Value = fresh, fresh
-	for x := range k.lines() {
+	for _, x := range k.lines() {
 		fresh.take(x)
 	}
 	return fresh

@@ -116,10 +116,11 @@ func (e *line) dequeue(w *waiter) {
 	}
 }
 
-// An entrant is a request that comes to a Gate.
-type entrant struct {
-	route     routeName                // the zero value if the key is not divided
-	trip      machine.Trip             // its prices, and whether it follows a redirection
+// terms are what a request costs, and how it may wait.
+type terms struct {
+	route     routeName // the zero value if the key is not divided
+	prices    []machine.Price
+	follows   bool                     // a redirection
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
 	patience  time.Time                // when the wait ends at the latest; zero is when the context ends
 	waited    time.Duration            // before earlier tries; counted if the Transport has a Patience
@@ -127,11 +128,11 @@ type entrant struct {
 }
 
 // enter waits until a request may be sent. A request with an empty key never waits.
-func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error) {
+func (g *Gate) enter(ctx context.Context, key []byte, r *terms) (*Pass, error) {
 	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
-	p := &Pass{gate: g, route: r.route, trip: r.trip}
+	p := &Pass{gate: g, route: r.route, trip: machine.Trip{Prices: r.prices, Follows: r.follows}}
 	asks := waiter{pass: p}
 	asks.deadline, _ = ctx.Deadline()
 	if !r.patience.IsZero() && (asks.deadline.IsZero() || r.patience.Before(asks.deadline)) {

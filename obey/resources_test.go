@@ -661,7 +661,7 @@ func TestResourcesEnd(t *testing.T) {
 			require.LessOrEqual(t, len(g.keys), g.MaxKeys)
 			require.Equal(t, len(g.keys), g.used.Len())
 			for _, e := range g.keys {
-				for x := range e.lines() {
+				for _, x := range e.lines() {
 					require.Zero(t, x.queue.Len()+len(x.doomed)+x.machine.UnderWay(), x.name)
 				}
 			}
@@ -786,7 +786,7 @@ func TestResourcesRefusalTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{}
 		pass := func(path string) *Pass {
-			p, err := g.enter(t.Context(), []byte("k"), &entrant{route: routeName{path: path}})
+			p, err := g.enter(t.Context(), []byte("k"), &terms{route: routeName{path: path}})
 			require.NoError(t, err)
 			return p
 		}
@@ -804,7 +804,7 @@ func TestResourcesRefusalTime(t *testing.T) {
 		pass("y").Answered(ratelimit.Advice{Refused: true, Wait: 300 * time.Millisecond, Source: ratelimit.SourceRetryAfter}, time.Time{})
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		_, err := g.enter(ctx, []byte("k"), &entrant{route: routeName{path: "y"}})
+		_, err := g.enter(ctx, []byte("k"), &terms{route: routeName{path: "y"}})
 		var late *WaitError
 		require.ErrorAs(t, err, &late, "100 ms are left, and answers take 200 ms")
 	})

@@ -33,7 +33,7 @@ const (
 // for requests of a Gate, and of keys that are not divided.
 type routeName struct {
 	path   string // up to its first segment that looks like a value
-	writes bool   // the method is not safe (RFC 9110 Section 9.2.1)
+	writes bool   // the method is not safe
 }
 
 // otherPaths is the path of the route for which all routes without room are counted.
@@ -41,13 +41,7 @@ const otherPaths = "*"
 
 // routeOf returns the name of the route of a request.
 func routeOf(req *http.Request) routeName {
-	name := routeName{path: routePath(req.URL.Path, maxSegments)}
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-	default:
-		name.writes = true
-	}
-	return name
+	return routeName{routePath(req.URL.Path, maxSegments), !isSafe(req.Method)}
 }
 
 // routePath returns a path up to its first segment that is empty or looks like a value, and with at
@@ -55,11 +49,14 @@ func routeOf(req *http.Request) routeName {
 func routePath(path string, segments int) string {
 	end := 0
 	for ; segments > 0 && end < len(path); segments-- {
-		segment, _, _ := strings.Cut(path[end+1:], "/")
-		if segment == "" || isValue(segment) {
+		next := end + 1
+		for next < len(path) && path[next] != '/' {
+			next++
+		}
+		if segment := path[end+1 : next]; segment == "" || isValue(segment) {
 			break
 		}
-		end += 1 + len(segment)
+		end = next
 	}
 	if end == 0 {
 		return "/"
@@ -71,17 +68,16 @@ func routePath(path string, segments int) string {
 // and "feed" are words.
 func isValue(segment string) bool {
 	const shortHash = 7 // of a commit, as Git prints it
-	digits, letters := 0, 0
-	for i := range len(segment) {
+	digits := 0
+	for i := range min(len(segment), maxSegment) {
 		switch c := segment[i]; {
 		case '0' <= c && c <= '9':
 			digits++
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			letters++
+		case c|0x20 < 'a' || 'f' < c|0x20:
+			return len(segment) > maxSegment
 		}
 	}
-	isHex := digits > 0 && digits+letters == len(segment)
-	return len(segment) > maxSegment || isHex && (letters == 0 || len(segment) >= shortHash)
+	return digits == len(segment) || digits > 0 && len(segment) >= shortHash || len(segment) > maxSegment
 }
 
 // A scope is what a key knows of its routes and parts.
@@ -123,13 +119,13 @@ type part struct {
 	end      time.Time // the reset
 
 	// Of the refusals of a route:
-	route    *route
-	whole    bool            // the wait is that of the whole key
-	began    time.Time       // when the wait began
-	ends     time.Time       // when the wait ends
-	prices   []machine.Price // of the refused request
-	scouting bool            // a scout is under way
-	scouted  int             // scouts of this wait that were served
+	route   *route
+	whole   bool            // the wait is that of the whole key
+	began   time.Time       // when the wait began
+	ends    time.Time       // when the wait ends
+	prices  []machine.Price // of the refused request
+	next    time.Time       // when the next scout may go
+	scouted int             // scouts of this wait that were served
 }
 
 // A trip is a request as a part counts it.
@@ -254,7 +250,7 @@ func (k *key) send(p *Pass, now time.Time) {
 		switch {
 		case !r.obeys(x):
 		case x.route != nil && x.route != r && now.Before(x.ends):
-			x.scouting = true
+			x.next = x.ends // unless this one fails, or is served
 			p.parts = &trip{part: x, scout: true, next: p.parts}
 		default:
 			t := p.tripOf(x, now)

@@ -30,7 +30,7 @@ func (k *key) learnRefusal(t *trip, y *reply) {
 		return
 	}
 	if !y.now.Before(x.ends) {
-		x.began, x.scouting, x.scouted = y.now, false, 0
+		x.began, x.next, x.scouted = y.now, latest(y.now, k.scope.noScouts), 0
 	}
 	x.ends, x.prices = v.Until, t.Prices
 	if x.route.alone {
@@ -51,21 +51,15 @@ func (x *part) narrow() { x.whole, x.name = false, x.id }
 
 // letsScout reports whether a request of another route may go as a scout while the whole key waits.
 func (x *part) letsScout(r *route, p *Pass, now time.Time) bool {
-	return x.whole && x.route != r && r.served && !r.refused && !now.Before(x.nextScout()) && now.Before(x.ends) && !x.scouting &&
-		noSmaller(p.trip.Prices, x.prices)
+	return x.whole && x.route != r && r.served && !r.refused && !now.Before(x.next) && now.Before(x.ends) && noSmaller(p.trip.Prices, x.prices)
 }
 
-// nextScout returns when the next scout of a wait may go: the first one at once, the second one after
-// half of the wait.
-func (x *part) nextScout() time.Time {
-	next := x.began
-	if x.scouted > 0 {
-		next = next.Add(max(x.ends.Sub(x.began)/2, leastScout))
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
 	}
-	if pause := x.of.scope.noScouts; next.Before(pause) {
-		return pause
-	}
-	return next
+	return a
 }
 
 // noSmaller reports whether a request costs at least as much as another one.
@@ -77,42 +71,44 @@ func noSmaller(prices, others []machine.Price) bool {
 	})
 }
 
-// scoutOf returns a request in the queue of a line that may go as a scout; nil if none may. If one
-// may later, next is when.
+// scoutOf returns a request in the queue of a line that may go as a scout, or else when one may.
 func (k *key) scoutOf(e *line, now time.Time) (w *waiter, next time.Time) {
-	for _, x := range k.parts() {
-		if &x.line != e || !x.whole || x.scouting {
-			continue
-		}
-		if next = x.nextScout(); now.Before(next) {
-			return nil, next
-		}
-		for _, queued := range []*list.List{&e.queue.followers, &e.queue.others} {
-			for place := queued.Front(); place != nil; place = place.Next() {
-				if w := place.Value.(*waiter); x.letsScout(k.route(w.pass.route, now), w.pass, now) {
-					return w, next
-				}
+	x := find(k.parts(), func(x *part) bool { return &x.line == e && x.whole && now.Before(x.ends) })
+	if x == nil {
+		return nil, next
+	}
+	if now.Before(x.next) {
+		return nil, x.next
+	}
+	for _, queued := range []*list.List{&e.queue.followers, &e.queue.others} {
+		for place := queued.Front(); place != nil; place = place.Next() {
+			if w := place.Value.(*waiter); x.letsScout(k.route(w.pass.route, now), w.pass, now) {
+				return w, next
 			}
 		}
 	}
-	return nil, time.Time{}
+	return nil, next
 }
 
 // endScouts learns from a request whether the waits that did not hold it back are those of one route.
 func (p *Pass) endScouts(answered, refused bool) {
 	for t := p.parts; t != nil; t = t.next {
-		if !t.scout {
-			continue
-		}
-		x := t.part
-		x.scouting = false
-		switch {
-		case !answered:
+		x, s := t.part, p.key.scope
+		switch sent := p.trip.Sent(); {
+		case !t.scout:
 		case refused:
-			x.of.scope.noScouts = p.trip.Sent().Add(scoutPause)
-		case !p.trip.Sent().Before(x.began): // else it belongs to an earlier wait
-			if x.scouted++; x.scouted >= enoughScouts && x.whole {
-				x.of.isAlone(x)
+			s.noScouts = sent.Add(scoutPause)
+			for _, x := range s.parts {
+				x.next = latest(x.next, s.noScouts)
+			}
+		case sent.Before(x.began): // it belongs to an earlier wait
+		case !answered:
+			x.next = latest(sent, s.noScouts)
+		default:
+			x.scouted++
+			x.next = x.began.Add(max(x.ends.Sub(x.began)/2, leastScout))
+			if x.scouted >= enoughScouts && x.whole {
+				p.key.isAlone(x)
 			}
 		}
 	}

@@ -93,8 +93,8 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		return nil, errNoURL
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
-	r, key := t.entrantOf(req, few[:0])
-	if r.trip.Follows = req.Response != nil; r.trip.Follows && len(key) > 0 {
+	r, key := t.termsOf(req, few[:0])
+	if r.follows = req.Response != nil; r.follows && len(key) > 0 {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 }
 
 // enter waits until the Gate lets a request through, but no longer than its patience.
-func (t *Transport) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error) {
+func (t *Transport) enter(ctx context.Context, key []byte, r *terms) (*Pass, error) {
 	if t.Patience <= 0 {
 		return t.gate().enter(ctx, key, r)
 	}
@@ -139,12 +139,9 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	}()
 	received := time.Now()
 	a = t.Advisor.Advise(resp, received)
-	// The body of a 101 is a connection, which no limiter of requests counts. A refused request takes
-	// no room at the server.
-	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols && !a.Refused
 	redirects := resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(text.FirstLine(resp.Header["X-Ratelimit-Resource"]), text.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
-	end := pass.answered(&a, resource, received, counts, redirects)
+	end := pass.answered(&a, resource, received, takesRoom(resp, &a), redirects)
 	if end != nil || redirects && resp.Body != nil {
 		resp.Body = &answerBody{resp.Body, end, received}
 	}
@@ -154,6 +151,12 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	}
 	learnt = true
 	return resp, a, nil
+}
+
+// takesRoom reports whether a request is under way until the body of its answer ends. The body of a 101
+// is a connection, which no limiter of requests counts. A refused request takes no room at the server.
+func takesRoom(resp *http.Response, a *ratelimit.Advice) bool {
+	return hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols && !a.Refused
 }
 
 // gate returns the Gate that delays the requests.
@@ -174,18 +177,18 @@ func (t *Transport) CloseIdleConnections() {
 
 func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
 
-// entrantOf converts a request for the Gate, and appends its key to memory.
-func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
+// termsOf returns the terms of a request, and appends its key to memory.
+func (t *Transport) termsOf(req *http.Request, memory []byte) (r terms, key []byte) {
 	origin := appendOrigin(memory, req.URL)
 	key = origin
-	r = entrant{route: routeOf(req), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
+	r = terms{route: routeOf(req), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
 		if key = append(origin[len(origin):], t.Key(req)...); !isKeyBy(key, origin) {
 			r.route = routeName{}
 		}
 	}
 	if t.Cost != nil {
-		r.trip.Prices = pricesOf(t.Cost(req))
+		r.prices = pricesOf(t.Cost(req))
 	}
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
@@ -195,7 +198,7 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
 // the key of the redirection, but the request may have another key.
-func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
+func (t *Transport) waitRedirect(req *http.Request, key []byte, r *terms) (err error) {
 	g, received := t.gate(), time.Now()
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
@@ -234,18 +237,24 @@ func sendsAgain(req *http.Request, resp *http.Response, a *ratelimit.Advice) boo
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == ratelimit.SourceRefused:
 		return true // a limiter has refused the request before it had an effect
 	}
-	switch req.Method { // as net/http does when it loses a connection
+	// as net/http does when it loses a connection
+	return isSafe(req.Method) || req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+}
+
+// isSafe reports whether a method only reads (RFC 9110 Section 9.2.1).
+func isSafe(method string) bool {
+	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	}
-	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+	return false
 }
 
 // sendAgain sends a refused request again, after the wait. If the deadline comes first, or nothing
 // would delay the request, it returns the refusal without advice, so that there is no further try.
-func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, ratelimit.Advice, error) {
+func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *terms) (*http.Response, ratelimit.Advice, error) {
 	keepBody(refusal)
-	r.trip.Follows = false
+	r.follows = false
 	pass, err := t.enter(req.Context(), key, r)
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded)
 	if err != nil && !late {
