@@ -294,8 +294,9 @@ func (g *Gate) forget(k *key, now time.Time) {
 	g.renew(k).admit(now)
 }
 
-// State returns why the next request of a key, or of a part of a key, would wait. A part waits at
-// least as long as its key. If the Gate does not know the key, ok is false. State changes nothing.
+// State returns why the next request of a key would wait if its route is new, or why the next request
+// of a part would wait (see [Transport.Key]). A part waits at least as long as the whole key. If the
+// Gate does not know the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -303,27 +304,35 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	if k == nil {
 		return Wait{}, false
 	}
-	e, now := &k.line, time.Now()
-	if x != nil {
-		e = &x.line
+	now := time.Now()
+	if w = k.state(now, &machine.Trip{}); x == nil {
+		for _, x := range k.parts() {
+			if newRoute.obeys(x) {
+				other := x.state(now, &machine.Trip{})
+				w.adopt(&other)
+				w.Queued += other.Queued
+			}
+		}
+		return w, true
 	}
-	w = e.state(now, &machine.Trip{})
-	for _, whole := range k.lines() {
-		if whole == e || whole.name != k.name {
-			continue
+	whole := w
+	w = x.state(now, &machine.Trip{})
+	w.Key = x.id
+	w.adopt(&whole)
+	for _, other := range k.parts() {
+		if other.whole {
+			whole = other.state(now, &machine.Trip{})
+			w.adopt(&whole)
 		}
-		other := whole.state(now, &machine.Trip{})
-		if other.outlasts(&w) {
-			w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
-		}
-		if x == nil {
-			w.Queued += other.Queued
-		}
-	}
-	if x != nil {
-		w.Key = x.id
 	}
 	return w, true
+}
+
+// adopt makes another wait the reason of w if that wait ends later.
+func (w *Wait) adopt(other *Wait) {
+	if other.outlasts(w) {
+		w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
+	}
 }
 
 // outlasts reports whether w ends after other. A wait that depends on an answer is the longest.
@@ -346,7 +355,7 @@ func (g *Gate) Keys() iter.Seq[string] {
 		known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
 		for _, k := range g.keys {
 			for _, x := range k.parts() {
-				if x.route == nil || x.advice.Refused { // else it only lets one request go first
+				if x.route == nil || x.advice.Refused && !x.whole { // it is counted apart
 					known = append(known, x.id)
 				}
 			}

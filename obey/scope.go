@@ -36,6 +36,9 @@ type routeName struct {
 	writes bool   // the method is not safe
 }
 
+// newRoute is any route that has not been answered.
+var newRoute route
+
 // otherPaths is the path of the route for which all routes without room are counted.
 const otherPaths = "*"
 
