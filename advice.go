@@ -53,7 +53,7 @@ type Source int
 const (
 	SourceNone       Source = iota // the response asks for no wait
 	SourceRetryAfter               // the field Retry-After, which takes precedence (draft-11 Section 7)
-	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, with an unknown Remaining
+	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, of one that may have refused
 	SourceWindow                   // the Window of the policy of such a limit without Reset
 	SourceRefused                  // Advisor.Refused, which only Retry-After precedes
 )
@@ -233,42 +233,63 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
 //     only next to well-formed limits of the current or the next draft, or if nothing remains
 //     of a limit. Otherwise it is ignored: it repeats a reset, or is a hint when to poll this
-//     one resource.
+//     one resource. In a refusal, 0 counts only if the response contains no longer wait: some
+//     servers cut off fractions of a second.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
-//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown].
+//   - In a refusal, the earliest Reset of the limits whose Remaining is [Unknown]. It is not known
+//     which limit refused, so the next request is a probe. A Reset of a policy without a Window
+//     counts before all with one, because it is the server's own choice among them.
 //
 // Apart from that, fields have the same meaning with every status (Section 6). Limits of requests
 // with something remaining set the Pace. If there are several, the slowest pace counts.
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
 // (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it.
-func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
+func (o Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
 		return a
 	}
-	var unlessAsked time.Duration // the wait of a refusal without Retry-After
-	if c.Refused != nil {
-		unlessAsked, a.Refused = c.Refused(resp)
-		a.Final = a.Refused && unlessAsked == Final
+	unlessAsked := o.judge(&a, resp)
+	wait, asked := o.readHeader(&a, resp.Header, received)
+	zero := asked && wait == 0 && (a.Refused || a.refused(resp.StatusCode)) // below a second (tower-governor, Traefik)
+	if zero {
+		wait = older.Waits(resp.Header, &text.Clock{Header: resp.Header, Arrived: received})
+		asked = wait > 0
 	}
-	wait, asked := c.readHeader(&a, resp.Header, received)
 	switch {
 	case a.Final:
 		a.Source = SourceRefused
-	case asked && (a.Refused || resp.StatusCode/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()):
+	case asked && a.heedsRetryAfter(resp.StatusCode):
 		a.overrule(wait, SourceRetryAfter)
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
 	}
-	a.follow(resp.StatusCode)
+	if a.follow(resp.StatusCode); zero && a.Source == SourceNone {
+		a.overrule(0, SourceRetryAfter)
+	}
 	a.Asked = a.Wait
-	if most := longestWait(c.MaxWait); a.Wait > most {
+	if most := longestWait(o.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
 	}
 	return a
+}
+
+// judge asks Advisor.Refused. It returns the wait of a refusal without Retry-After.
+func (o *Advisor) judge(a *Advice, resp *http.Response) (unlessAsked time.Duration) {
+	if o.Refused == nil {
+		return 0
+	}
+	unlessAsked, a.Refused = o.Refused(resp)
+	a.Final = a.Refused && unlessAsked == Final
+	return unlessAsked
+}
+
+// heedsRetryAfter reports whether a Retry-After counts in a response with a status.
+func (a *Advice) heedsRetryAfter(status int) bool {
+	return a.Refused || status/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()
 }
 
 // refused reports whether a limit refused the request, by the status.
@@ -305,11 +326,26 @@ func (a *Advice) follow(status int) {
 	if !a.Refused || a.Source != SourceNone {
 		return
 	}
-	for i := range a.Fields.Limits { // nothing else explains the refusal, so any of these may
-		if a.Fields.Limits[i].Remaining == Unknown {
-			a.heed(i, Seconds{})
+	if i := a.Fields.refuser(&policies); i >= 0 {
+		a.heed(i, Seconds{})
+	}
+}
+
+// refuser returns the index of the limit that may have refused a request if no limit with nothing
+// remaining explains the refusal, or -1.
+func (f *Fields) refuser(policies *matcher) (at int) {
+	at = -1
+	chosen := false // the reset at that index belongs to no window
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		if l.Remaining != Unknown { // else it has a reset
+			continue
+		}
+		if own := !policies.policy(l).Window.ok; at < 0 || own && !chosen || own == chosen && l.Reset.n < f.Limits[at].Reset.n {
+			at, chosen = i, own
 		}
 	}
+	return at
 }
 
 // heed makes a limit the reason to wait if its reset, or else its window, is longer than the
@@ -344,14 +380,14 @@ func (f *Fields) isCurrent() bool {
 }
 
 // readHeader reads the fields of h into a, and returns how long h asks to wait.
-func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
+func (o *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
 	clock := text.Clock{Header: h, Arrived: received}
 	stored := text.Stored(h)
 	wait, asked = readRetryAfter(&clock)
 	var elsewhere time.Duration
 	if !stored {
 		var faults []*FieldError
-		a.Fields, elsewhere, faults = parseAny(h, &c.Legacy, clock)
+		a.Fields, elsewhere, faults = parseAny(h, &o.Legacy, clock)
 		a.Malformed = joinFaults(faults) // which MUST be ignored (draft-11 Section 7)
 	}
 	if asked {
@@ -422,11 +458,11 @@ func (e *RefusedError) Unwrap() error {
 
 // CheckResponse returns a [*RefusedError] if a limit refused the request ([Advice.Refused]), else
 // nil. It reads a problem document from the body ([ReadProblem]), which can then be read again.
-func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
+func (o Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	if received.IsZero() {
 		received = time.Now()
 	}
-	a := c.Advise(resp, received)
+	a := o.Advise(resp, received)
 	if !a.Refused {
 		return nil
 	}

@@ -171,6 +171,17 @@ func TestAdviseOptions(t *testing.T) {
 	require.Equal(t, "acme", got.Limit.Name)
 }
 
+// A refusal that only the body shows is one: its Retry-After of 0 overrules no longer wait.
+func TestAdviseRefusedForZero(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "refused, wait 30s by limit a", time.Minute: "refused, wait 1m0s by refused a",
+	} {
+		c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return wait, true }}
+		got := c.Advise(trial.ResponseOf("Retry-After: 0\nRateLimit: \"a\";r=0;t=30"), trial.Arrival)
+		require.Equal(t, want, adviceSummary(got))
+	}
+}
+
 func TestAdviseHandMade(t *testing.T) {
 	now := time.Now()
 	var soon *RefusedError

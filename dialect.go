@@ -28,6 +28,9 @@ const (
 	RoleWindow    Role = Role(older.Window)    // the length of the window, as a time
 	RoleName      Role = Role(older.Name)      // the name of the policy
 	RolePolicies  Role = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
+
+	RoleUsedFraction = RolePolicies + 1 // the used part of the quota, from 0 to 1: 0.42; without other numbers the quota is 100 percent
+	RoleUsedPercent  = RolePolicies + 2 // the same part in percent: 42
 )
 
 // A DialectField defines a header field.
@@ -55,11 +58,12 @@ type Dialect struct {
 	behind string         // of the usual field for the quota
 	fields []DialectField // the others
 
-	once sync.Once // makes the next four at first use, so that unused dialects cost nothing
-	all  []DialectField
-	rows *older.Table
-	keys []string // of all fields
-	many bool     // a name contains a *, so every limit is written
+	once   sync.Once // makes the next five at first use, so that unused dialects cost nothing
+	all    []DialectField
+	rows   *older.Table
+	keys   []string // of all fields
+	many   bool     // a name contains a *, so every limit is written
+	counts bool     // a field has a quota or a remaining
 
 	custom bool // NewDialect made it
 }
@@ -117,10 +121,12 @@ func (d *Dialect) table() *older.Table {
 			f := &d.all[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
 			d.many = d.many || f.Role != RoleNone && strings.Contains(f.Name, "*")
-			rows = append(rows, older.Row{
-				Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
-				Window: f.Window.n, Unit: string(f.Unit),
-			})
+			d.counts = d.counts || f.Role == RoleQuota || f.Role == RoleRemaining
+			row := older.Row{Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy, Window: f.Window.n, Unit: string(f.Unit)}
+			if f.Role > RolePolicies {
+				row.Role, row.Format = older.Used, older.Fraction+older.Format(f.Role-RoleUsedFraction)
+			}
+			rows = append(rows, row)
 		}
 		d.rows = older.NewTable(d.name, rows)
 	})
@@ -132,7 +138,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !isDialectName(f.Name), !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, draft.MinWindow):
+	case f.Role < 0 || f.Role > RoleUsedPercent, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, draft.MinWindow):
 		return ErrRange
 	}
 	return nil
@@ -232,23 +238,30 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if err == nil {
 		err = w.verify()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		w.replace()
 	}
-	d.remove(h)
-	for i := range w.fields {
-		h[w.fields[i].Key] = w.fields[i].Lines
-	}
-	return nil
+	return err
 }
 
-// remove deletes the fields of a dialect. It keeps a field of policies in the current form.
-func (d *Dialect) remove(h http.Header) {
-	for key, lines := range h {
-		if role, ok := d.table().Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
-			delete(h, key)
+// replace replaces the dialect's fields in the header, except a field of policies in the current form.
+func (w *writing) replace() {
+	for key, lines := range w.h {
+		if !w.d.many && w.writes(key) { // usual, if a header is used again
+			continue
+		}
+		if role, ok := w.rows.Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
+			delete(w.h, key)
 		}
 	}
+	for i := range w.fields {
+		w.h[w.fields[i].Key] = w.fields[i].Lines
+	}
+}
+
+// writes reports whether a field is written.
+func (w *writing) writes(key string) bool {
+	return slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key })
 }
 
 // conflict returns an error if d cannot be written next to the current fields.
@@ -358,31 +371,47 @@ func (w *writing) record(role Role, key string, l *writtenLimit) {
 		l.quota = l.policy.Quota
 	case role == RoleRemaining:
 		l.remaining = l.Remaining
-	case role == RoleUsed && w.writesUsed(l): // the third number follows from the other two
+	case role == RoleUsed && w.d.counts && l.share() != Unknown: // the third number follows from the other two
 		l.quota, l.remaining = l.policy.Quota, l.Remaining
 	case role == RoleReset:
 		l.reset = l.Reset
+	case role > RolePolicies && !w.d.counts && l.share() != Unknown:
+		l.quota, l.remaining = 100, 100-l.share()
 	}
+}
+
+// share returns the used part of the quota, in percent, rounded up, or Unknown.
+func (l *writtenLimit) share() int64 {
+	switch quota := l.policy.Quota; {
+	case l.Remaining < 0 || l.Remaining > quota:
+		return Unknown
+	case l.Remaining > 0:
+		return text.MulDivUp(uint64(quota-l.Remaining), 100, uint64(quota))
+	}
+	return 100
 }
 
 // value returns the value of a field for a limit, or "".
 func (w *writing) value(field *DialectField, key string, l *writtenLimit) (string, error) {
 	switch field.Role {
 	case RoleQuota:
-		if key == draft.LimitKey {
-			return w.dictionary(l)
-		}
-		return w.quota(field, l.policy)
+		return w.quota(field, key, l)
 	case RoleRemaining:
 		return w.count(l.Remaining)
 	case RoleUsed:
-		if w.writesUsed(l) {
+		if w.d.counts && l.share() != Unknown {
 			return w.count(l.policy.Quota - l.Remaining)
 		}
 	case RoleReset:
 		return w.time(l.Reset, field.Format)
 	case RoleWindow:
 		return w.window(l.policy.Window, field.Format)
+	case RoleUsedPercent:
+		return w.count(l.share())
+	case RoleUsedFraction:
+		if l.share() != Unknown {
+			return strconv.FormatFloat(float64(l.share())/100, 'f', -1, 64), nil
+		}
 	case RoleName:
 		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
 			return l.Name, nil
@@ -393,16 +422,12 @@ func (w *writing) value(field *DialectField, key string, l *writtenLimit) (strin
 	return "", nil
 }
 
-// writesUsed reports whether the used units of a limit are written: they need a quota or a
-// remaining next to them.
-func (w *writing) writesUsed(l *writtenLimit) bool {
-	return l.Remaining >= 0 && l.Remaining <= l.policy.Quota && slices.ContainsFunc(w.d.all, func(f DialectField) bool {
-		return f.Role == RoleQuota || f.Role == RoleRemaining
-	})
-}
-
-// quota returns the quota of a policy, followed by all policies if the field has them.
-func (w *writing) quota(field *DialectField, p *Policy) (string, error) {
+// quota returns the quota of a limit, followed by all policies if the field has them.
+func (w *writing) quota(field *DialectField, key string, l *writtenLimit) (string, error) {
+	if key == draft.LimitKey {
+		return w.dictionary(l)
+	}
+	p := l.policy
 	value, err := w.count(p.Quota)
 	if value == "" || field.behind == "" || w.d.many {
 		return value, err
@@ -449,7 +474,7 @@ func (w *writing) put(key, name, value string) error {
 	switch {
 	case len(w.fields) == older.MaxFields:
 		return ErrTooMany
-	case slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key }):
+	case w.writes(key):
 		return ErrDuplicate
 	}
 	n := len(w.lines)

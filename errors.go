@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/sf"
@@ -27,42 +28,76 @@ var (
 // may be a partition key.
 type FieldError struct {
 	Field  string // PolicyField, LimitField or an older field; "" for all older fields together
-	Line   int    // the index of the field line, from 0
-	Offset int    // the index in the line of the first byte at fault, from 0; -1 if no text was parsed
+	Line   int    // the index of the field line, from 0; that of an extension parameter in Params, if Offset is -1
+	Offset int    // the index in the line where the token at fault begins, from 0; -1 if no text was parsed
 	Item   int    // the index of the member over all lines, from 0; -1 if the fault is in no member
 	Param  string // the key of the parameter, such as "q"; "" if the fault is in no parameter
 	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
 }
 
-// Error returns the place, counted from 1, the cause, and the required form of a defined parameter.
-// It does not name extension parameters, whose keys may be secret.
+// Error returns the place, counted from 1, the cause, and the way out if there is one. It does not
+// name extension parameters, whose keys may be secret, but counts those that cannot be written.
 func (e *FieldError) Error() string {
-	part, form := e.part()
-	s := "ratelimit: " + text.Place(e.Field, e.Line, e.Offset, e.Item) + part + ": "
+	s := "ratelimit: " + text.Place(e.Field, e.Line, e.Offset, e.Item) + e.part() + ": "
 	if e.Err != nil {
 		s += e.Err.Error()
 	}
-	if form != "" && (e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange) {
-		s += ", it must be " + form
+	if remedy := e.remedy(); remedy != "" {
+		s += ", " + remedy
 	}
 	return s
 }
 
-// part returns the part of the member that is at fault, and its required form, "" if unknown.
-func (e *FieldError) part() (part, form string) {
-	if e.Item < 0 && e.Offset < 0 && e.Err == ErrSyntax && !isDialectName(e.Field) {
-		return "", "the name of a field, with at most one *"
+// part returns the part of the member that is at fault, or "".
+func (e *FieldError) part() string {
+	switch {
+	case e.Param == "" && e.isName():
+		return ": name"
+	case e.Param == "":
+		return ""
+	case e.defined() != nil:
+		return ": parameter " + e.Param
+	case e.Offset < 0:
+		return ": extension parameter " + strconv.Itoa(e.Line+1)
 	}
-	if e.Param == "" {
-		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
-			return ": name", draft.NameForm
-		}
-		return "", ""
+	return ": an extension parameter"
+}
+
+// isName reports whether the name of a member is at fault.
+func (e *FieldError) isName() bool {
+	return e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0)
+}
+
+// defined returns the definition of the parameter that is at fault, or nil.
+func (e *FieldError) defined() *draft.Param { return draft.FieldOf(e.Field).Find(e.Param) }
+
+// remedy returns what to write instead, or "" if the cause shows it.
+func (e *FieldError) remedy() string {
+	switch {
+	case e.Err == ErrConflict && e.Param != "":
+		return "upstream has a policy of this name with another " + e.Param + ": give one of them another name"
+	case e.Err == ErrConflict:
+		return "a limit would belong to a policy of the other side: give one of them another name"
+	case e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange:
+		return e.form()
 	}
-	if def := draft.FieldOf(e.Field).Find(e.Param); def != nil {
-		return ": parameter " + def.Key, def.Form
+	return ""
+}
+
+// form returns what a malformed or invalid part must be, or "" if the cause shows it.
+func (e *FieldError) form() string {
+	invalid := e.Offset < 0 // a value of Go, not a part of a field line
+	switch def := e.defined(); {
+	case def != nil:
+		return "it must be " + def.Form
+	case e.Param == "" && e.isName():
+		return "it must be " + draft.NameForm
+	case e.Param == "" && e.Item < 0 && invalid && e.Err == ErrSyntax && !isDialectName(e.Field):
+		return "it must be the name of a field, with at most one *"
+	case e.Param != "" && invalid && e.Err == ErrType:
+		return "it must be an int64, float64, string, []byte, bool or time.Time, or a Token or DisplayString of httpsfv"
 	}
-	return ": an extension parameter", ""
+	return ""
 }
 
 // Unwrap returns e.Err, for [errors.Is].

@@ -34,11 +34,11 @@ func expose(h http.Header, dialects []*older.Table) {
 		}
 	}
 	found, _ := older.Find(nil, h, dialects)
-	for _, f := range found {
+	for _, f := range older.Readable(found) {
 		add(f.Key)
 	}
 	for key, lines := range h {
-		if len(lines) > 0 && (older.Knows(key) || strings.EqualFold(key, text.RetryAfterKey)) {
+		if len(lines) > 0 && strings.EqualFold(key, text.RetryAfterKey) {
 			add(key)
 		}
 	}

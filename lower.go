@@ -199,7 +199,11 @@ func (l share) tighter(m share) bool {
 
 // lower lowers l to own, and its quota too if quota is true.
 func (l share) lower(own share, quota bool) {
+	spent, reset := l.exhausted(l.policy), l.Reset
 	l.restrict(l.policy, own.Limit, own.policy)
+	if spent && reset == SecondsOf(0) && !own.exhausted(own.policy) {
+		l.Reset = reset // a second gateway cannot tell this 0 from one that the first has left
+	}
 	if quota && l.policy != &noPolicy {
 		l.policy.Quota = lower(l.policy.Quota, own.policy.Quota)
 	}

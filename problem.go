@@ -71,10 +71,10 @@ func NewProblem(typ string, violated ...string) *Problem {
 }
 
 // Error returns the status, the title or the type, and the detail in one line. Characters
-// that cannot be printed become U+FFFD.
+// that cannot be printed become U+FFFD. A nil p is "<nil>", as package fmt prints it.
 func (p *Problem) Error() string {
 	if p == nil {
-		p = &Problem{}
+		return "<nil>"
 	}
 	what := cmp.Or(p.Title, p.Type, "about:blank")
 	if p.Status != 0 {

@@ -183,13 +183,16 @@ func (f Fields) Writable() Fields {
 }
 
 // asCurrent converts f to what RateLimit and RateLimit-Policy can express, so that a client waits
-// as long and goes no faster. In a refusal, nothing remains of a limit that has only a reset.
+// as long and goes no faster. In a refusal, nothing remains of the limit that may have refused.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
-	limits := make([]Limit, 0, len(f.Limits))
-	for _, l := range f.Limits {
+	limits, refuser := make([]Limit, 0, len(f.Limits)), -1
+	if refused {
+		refuser = f.refuser(&policies)
+	}
+	for i, l := range f.Limits {
 		p := policies.policy(&l)
-		spent := l.exhausted(p) || refused && l.Remaining == Unknown && l.Reset.ok
+		spent := l.exhausted(p) || i == refuser
 		if spent && l.Remaining == Unknown {
 			l.Remaining = 0
 		}

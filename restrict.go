@@ -181,6 +181,47 @@ func sideBySide(upstream, own Fields) Fields {
 	return f
 }
 
+// shareNames reports whether two members of a list have one name, whatever their partition keys.
+func shareNames[T any, M identified[T]](list []T) bool {
+	if len(list) < 2 {
+		return false
+	}
+	seen := make(map[string]bool, len(list))
+	for i := range list {
+		name, _ := M(&list[i]).nameAndKey()
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
+}
+
+// has reports whether f contains the members that sideBySide adds to it for own, so that a second
+// gateway with the limits of the first changes nothing.
+func (f Fields) has(own Fields) bool {
+	there := make(map[string]bool, len(f.Policies)+len(f.Limits))
+	for _, p := range f.Policies {
+		there[p.String()] = true
+	}
+	requests := map[string]bool{} // the names of limits of requests
+	for l, p := range f.Pairs() {
+		there[l.String()] = true
+		requests[l.Name] = requests[l.Name] || p.Unit.countsRequests()
+	}
+	for _, p := range own.Policies {
+		if dropped := !p.Unit.countsRequests() && requests[p.Name]; !dropped && !there[p.String()] {
+			return false
+		}
+	}
+	for _, l := range own.explicit().Limits {
+		if !there[l.String()] {
+			return false
+		}
+	}
+	return true
+}
+
 // without returns f without the policies in other units that share a name with a limit of
 // requests in g. A limit in g with a policy of its own identity does not count.
 func (f Fields) without(g *Fields) Fields {

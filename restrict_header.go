@@ -36,7 +36,8 @@ type RestrictOptions struct {
 //     the older limit of the same name. The tightest remaining limit of own lowers the form's
 //     tightest limit of requests. The pace of upstream never rises. Numbers keep their format.
 //     Lines with several numbers, and JSON, stay.
-//   - Retry-After, if it is there, is raised to the longest wait of own.
+//   - Retry-After, if it is there, is raised to the longest wait of own. A 0 in a refusal stays,
+//     because it overrules no wait: see [Advisor.Advise].
 //
 // If own was read from older fields, it is converted to what the current fields can express.
 //
@@ -137,8 +138,12 @@ func (j *joining) joinFound(h http.Header, own Fields, found []older.Field) Fiel
 	}
 	upstream := j.upstream(h, found)
 	f, err := restrict(upstream, own)
-	if err != nil {
-		j.note(err)
+	j.note(err)
+	conflict := err != nil || shareNames(upstream.Policies) || shareNames(upstream.Limits) // here, or at another gateway
+	switch {
+	case conflict && upstream.has(own):
+		f = upstream
+	case err != nil:
 		f = sideBySide(upstream, own)
 	}
 	j.note(f.write(h, replaceLine))
@@ -168,6 +173,9 @@ func (j *joining) delay(h http.Header, own, joined Fields) {
 		_, ok := text.ParseRetryAfter(line)
 		return ok
 	})
+	if a := joined.asked(0); !j.refused && j.asksForZero(h) && a.refused(j.status) {
+		wait = Seconds{} // a Retry-After of 0 overrules no wait, but a longer one would
+	}
 	if j.refused || wait.ok && !delays {
 		wait = longer(wait, joined.RetryAfter())
 	}
@@ -180,7 +188,13 @@ func (j *joining) isSilent(h http.Header, upstream Fields) bool {
 		return false
 	}
 	_, asked := ParseRetryAfter(h, j.options.Now)
-	return !asked
+	return !asked || j.asksForZero(h)
+}
+
+// asksForZero reports whether Retry-After asks for a wait of 0.
+func (j *joining) asksForZero(h http.Header) bool {
+	wait, asked := ParseRetryAfter(h, j.options.Now)
+	return asked && wait == 0
 }
 
 // writeForms writes each of the older forms once, without the resets if it cannot hold them. A form

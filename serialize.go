@@ -35,15 +35,18 @@ func appendList[T Policy | Limit](b []byte, field string, list []T, partial bool
 			out = append(out, separator...)
 		}
 		var param string
+		var params Params
 		var err error
 		switch m := any(&list[i]).(type) { // through an interface method, out would escape
 		case *Policy:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		case *Limit:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		}
 		if err != nil {
-			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
+			return b, &FieldError{Field: field, Line: max(params.index(param), 0), Offset: -1, Item: i, Param: param, Err: err}
 		}
 	}
 	return out, nil

@@ -163,7 +163,7 @@ func (e *WaitError) Timeout() bool { return true }
 // key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
 // as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, []byte(key), &terms{prices: pricesOf(costs)})
+	return g.enter(ctx, []byte(key), &terms{trip: machine.Trip{Prices: pricesOf(costs)}})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be sent now,

@@ -118,9 +118,8 @@ func (e *line) dequeue(w *waiter) {
 
 // terms are what a request costs, and how it may wait.
 type terms struct {
-	route     routeName // the zero value if the key is not divided
-	prices    []machine.Price
-	follows   bool                     // a redirection
+	route     routeName                // the zero value if the key is not divided
+	trip      machine.Trip             // its prices, whether it follows a redirection, and whether it takes turns
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
 	patience  time.Time                // when the wait ends at the latest; zero is when the context ends
 	waited    time.Duration            // before earlier tries; counted if the Transport has a Patience
@@ -132,7 +131,7 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *terms) (*Pass, error) {
 	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
-	p := &Pass{gate: g, route: r.route, trip: machine.Trip{Prices: r.prices, Follows: r.follows}}
+	p := &Pass{gate: g, route: r.route, trip: r.trip}
 	asks := waiter{pass: p}
 	asks.deadline, _ = ctx.Deadline()
 	if !r.patience.IsZero() && (asks.deadline.IsZero() || r.patience.Before(asks.deadline)) {

@@ -411,7 +411,7 @@ func TestFollowerDoesNotWait(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { _, _ = g.Enter(ctx, "a") })
 		synctest.Wait()
-		_, err := g.enter(t.Context(), []byte("a"), &terms{follows: true})
+		_, err := g.enter(t.Context(), []byte("a"), &terms{trip: machine.Trip{Follows: true}})
 		require.NoError(t, err)
 		require.Equal(t, 1, waits, "of the other request")
 		cancel()
@@ -429,7 +429,7 @@ func TestFollowersInTurn(t *testing.T) {
 		sent := make(chan int, 4)
 		for i := range 4 {
 			go func() {
-				_, err := g.enter(t.Context(), []byte("key"), &terms{follows: i > 0})
+				_, err := g.enter(t.Context(), []byte("key"), &terms{trip: machine.Trip{Follows: i > 0}})
 				if err == nil {
 					sent <- i
 				}

@@ -94,7 +94,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
 	r, key := t.termsOf(req, few[:0])
-	if r.follows = req.Response != nil; r.follows && len(key) > 0 {
+	if r.trip.Follows = req.Response != nil; r.trip.Follows && len(key) > 0 {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
@@ -177,6 +177,21 @@ func (t *Transport) CloseIdleConnections() {
 
 func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
 
+// takesTurns reports whether a RoundTripper, or one that it wraps, sends a request when its turn
+// comes among those of other processes, as the module fleet does.
+func takesTurns(base http.RoundTripper) bool {
+	for {
+		switch b := base.(type) {
+		case interface{ TakesTurns() bool }:
+			return b.TakesTurns()
+		case interface{ Unwrap() http.RoundTripper }:
+			base = b.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // termsOf returns the terms of a request, and appends its key to memory.
 func (t *Transport) termsOf(req *http.Request, memory []byte) (r terms, key []byte) {
 	origin := appendOrigin(memory, req.URL)
@@ -188,7 +203,7 @@ func (t *Transport) termsOf(req *http.Request, memory []byte) (r terms, key []by
 		}
 	}
 	if t.Cost != nil {
-		r.prices = pricesOf(t.Cost(req))
+		r.trip.Prices, r.trip.TakesTurns = pricesOf(t.Cost(req)), takesTurns(t.Base)
 	}
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
@@ -254,7 +269,7 @@ func isSafe(method string) bool {
 // would delay the request, it returns the refusal without advice, so that there is no further try.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *terms) (*http.Response, ratelimit.Advice, error) {
 	keepBody(refusal)
-	r.follows = false
+	r.trip.Follows = false
 	pass, err := t.enter(req.Context(), key, r)
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded)
 	if err != nil && !late {

@@ -32,8 +32,8 @@ const MinWindow = 1 // draft-11 Section 3.1.3
 // The forms of values, for error messages.
 const (
 	NameForm   = "a String of printable ASCII"
-	countForm  = "an Integer from 0"
-	windowForm = "an Integer from 1"
+	countForm  = "an Integer from 0 to 999999999999999"
+	windowForm = "an Integer from 1 to 999999999999999"
 	bytesForm  = "a Byte Sequence, base64 between colons"
 )
 

@@ -98,7 +98,7 @@ func Between(t testing.TB, p Passage) {
 	for _, f := range p.Parties {
 		longest, endless = max(longest, Asked(f).Wait), endless || Endless(f)
 	}
-	if p.atOnce() { // the pace of another party takes the place of no wait
+	if atOnce(was, p.Parties) { // the pace of another party takes the place of no wait
 		for _, a := range was {
 			longest = max(longest, a.Pace)
 		}
@@ -127,10 +127,14 @@ func Between(t testing.TB, p Passage) {
 	}
 }
 
-// atOnce reports whether a party announces that nothing remains, and that this ends at once.
-func (p *Passage) atOnce() bool {
+// atOnce reports whether upstream or a party announces that nothing remains, and that this ends at
+// once.
+func atOnce(upstream map[string]ratelimit.Advice, parties []ratelimit.Fields) bool {
+	for _, a := range upstream {
+		parties = append(slices.Clip(parties), a.Fields)
+	}
 	spent := func(l ratelimit.Limit) bool { return l.Remaining == 0 && l.Reset == ratelimit.SecondsOf(0) }
-	return slices.ContainsFunc(p.Parties, func(f ratelimit.Fields) bool { return slices.ContainsFunc(f.Limits, spent) })
+	return slices.ContainsFunc(parties, func(f ratelimit.Fields) bool { return slices.ContainsFunc(f.Limits, spent) })
 }
 
 // formKeys returns the names of the fields of one older form.

@@ -75,8 +75,15 @@ func sure(fields []Field) []Field {
 			found = append(found, f)
 		}
 	}
+	anchored, quota := len(found), families["quota"]
 	for _, family := range families {
 		found = append(found, limitFields(family)...)
+	}
+	if len(found) > anchored && len(quota) == 1 && quota[0].name != nil && quota[0].Role == Reset { // X-Quota-Reset (Pipl, Egnyte)
+		n := *quota[0].name
+		n.Policy, n.family = "", "quota" // of the policy that it fits
+		quota[0].name = &n
+		found = append(found, quota[0])
 	}
 	return found
 }
@@ -114,11 +121,29 @@ func (f *Field) roles() (roles uint) {
 	var room [4]Fact
 	facts, _ := f.read(room[:0], line, true)
 	for i := range facts {
-		if _, isTime := parseMoment(text.Unquote(facts[i].Value), f.Format, &text.Clock{}); isTime || facts[i].Role != Reset {
-			roles |= 1 << facts[i].Role
+		_, isTime := parseMoment(text.Unquote(facts[i].Value), f.Format, &text.Clock{})
+		switch role := facts[i].Role; {
+		case facts[i].isPart(f.name): // of 100 percent; batteries have a rest too
+			roles |= 1<<Quota | 1<<Used
+		case isTime || role != Reset:
+			roles |= 1 << role
 		}
 	}
 	return roles
+}
+
+// Readable returns the fields with a role, which [Read] uses. X-RateLimit-Minute: 10 is read next to
+// another field of that policy. X-RateLimit-Key is not read, and may contain a secret.
+func Readable(fields []Field) []Field {
+	named := map[string]bool{}
+	for i := range fields {
+		if fields[i].kind != plainKind {
+			named[fields[i].Policy] = true
+		}
+	}
+	return slices.DeleteFunc(fields, func(f Field) bool {
+		return f.kind == plainKind && !(named[f.Policy] && isCount(text.FirstLine(f.Lines)))
+	})
 }
 
 // Knows reports whether a key names a field for limits.

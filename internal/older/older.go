@@ -135,7 +135,12 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		facts, bad := f.read(room, line, first)
 		first = false
 		taken := ts.add(f, number, facts, c)
-		r.note(f, facts, taken)
+		r.noteDraft(f, facts)
+		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
+			if r.Form = f.Form; r.Form == draftForm && f.dictionary {
+				r.Form = draft07
+			}
+		}
 		cause := ts.cause(f, facts)
 		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) { // nothing is cut silently
 			off := max(bad, 0) + strings.Index(all, line)
@@ -147,18 +152,11 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 }
 
-// note records the form of the first field with a fact that was taken, and the oldest draft.
-func (r *Result) note(f *Field, facts []Fact, taken int) {
-	if f.order == draftOrder && f.Role != Policies {
-		for i := range facts {
-			if draft := facts[i].draft; draft != "" {
-				r.draft = min(r.draft, draft)
-			}
-		}
-	}
-	if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
-		if r.Form = f.Form; r.Form == draftForm && f.dictionary {
-			r.Form = draft07
+// noteDraft records the oldest draft that the facts of a field show.
+func (r *Result) noteDraft(f *Field, facts []Fact) {
+	for i := range facts {
+		if draft := facts[i].draft; draft != "" && f.order == draftOrder && f.Role != Policies {
+			r.draft = min(r.draft, draft)
 		}
 	}
 }

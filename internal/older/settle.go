@@ -54,7 +54,7 @@ func (ts *tallies) settleWindow(t *tally) {
 	t.unit = cmp.Or(t.unit, t.hint.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second becomes 1 in two seconds
 		t.quota = 1
-		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
+		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), int64(t.part)-1) / int64(t.part)
 	}
 	if t.rate > 0 { // the window is the time in which an empty bucket fills
 		t.window = (t.quota + t.rate - 1) / t.rate
@@ -106,11 +106,10 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t.
-// Those of another family can only if the same remains in both, as Kong sends it. A reset alone
-// has no number to compare.
+// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t. In
+// another family the same must remain (Kong), but a reset alone has no number to compare.
 func (u *tally) mayBelongTo(t *tally, units int64) bool {
-	return t.policy != "" && t.numbers() && u.agrees(t) &&
+	return t.policy != "" && t.numbers() && u.agrees(t) && (u.share == t.share || !u.numbers()) &&
 		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&
 		(t.window == 0 || u.reset.fits(t.window, units))
 }
@@ -174,6 +173,17 @@ func numbersName(quota, window int64) (name string) {
 	return name
 }
 
+// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the status.
+func (t *tally) obeyStatus() {
+	rounded := t.share != Unknown && t.unit == "percent"
+	switch {
+	case t.status < 0 && t.reset.kind != noMoment && (rounded || t.remaining == Unknown):
+		t.remaining = 0
+	case t.status > 0 && rounded:
+		t.remaining = max(t.remaining, 1)
+	}
+}
+
 // result makes policies and limits. A listed policy belongs to the tally with the same quota.
 func (ts *tallies) result(room *Room, option string) (policies []Policy, limits []Limit) {
 	policies, limits = room.policies[:0], room.limits[:0]
@@ -182,6 +192,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		if !t.hasPolicy() && !t.hasLimit() {
 			continue
 		}
+		t.obeyStatus()
 		name := ts.nameOf(t, option)
 		if t.limit = len(limits); t.hasLimit() {
 			limits = append(limits, Limit{Name: name, Remaining: t.remaining, Reset: t.reset.until, Resets: t.reset.kind != noMoment})

@@ -26,8 +26,10 @@ type tally struct {
 	limit int // the index of its limit in the result
 
 	quota, remaining, used int64
+	share                  int8              // the used part of the quota, in percent, rounded up
+	status                 int8              // the word of a field for the status, as in statuses
 	plain                  int64             // a number without a role, which may be the quota
-	part                   int64             // the fraction of the quota, in billionths
+	part, usedPart         int32             // the fractions of the quota and of the used units, in billionths
 	rate                   int64             // the units that are restored each second
 	by                     [Window + 1]int16 // by role, the number of the field that decided
 	droppedQuotaIn         int16             // the number of the field whose larger quota lost; its window is ignored too
@@ -104,7 +106,7 @@ func grow[T any](list *[]T) *T {
 }
 
 // noTally has no numbers, and belongs to no policy.
-var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, share: Unknown, plain: Unknown}
 
 // add adds the facts of a field with a number, from 1, and returns how many it could read.
 func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
@@ -181,14 +183,44 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	case Subname:
 		t.tail = cmp.Or(t.tail, fact.Value)
 		return true
+	case Status:
+		t.status = cmp.Or(t.status, statuses[strings.ToLower(fact.Value)])
+		return true
 	}
-	v, ok := text.ParseCount(fact.Value)
+	part, value := fact.isPart(n), fact.Value
+	if part {
+		value = text.Trim(strings.TrimSuffix(value, "%"))
+	}
+	v, ok := text.ParseCount(value)
 	t.unlimited = t.unlimited || fact.Role == Quota && (ok && v.Neg || isNothing(fact.Value))
 	if !ok {
 		return isNothing(fact.Value)
 	}
-	t.takeCount(n.order, number, v, fact)
+	if part {
+		t.takePart(n, number, v, fact)
+	} else {
+		t.takeCount(n.order, number, v, fact)
+	}
 	return true
+}
+
+// statuses are the words of a field for the status: the limit refuses below 0, and serves above.
+var statuses = map[string]int8{"rejected": -1, "exceeded": -1, "blocked": -1, "limited": -1, "throttled": -1, "allowed": 1}
+
+// takePart adds a part of the quota: a percentage, or a number from 0 to 1, or slightly more. A
+// server that is known by words alone means a percentage from 2 on.
+func (t *tally) takePart(n *name, number int16, v text.Number, fact *Fact) {
+	fraction := cmp.Or(fact.Format, n.Format) == Fraction && !strings.HasSuffix(fact.Value, "%")
+	if fraction && (v.N < 2 || n.order == ownOrder) {
+		v.N, v.Frac = min(v.N, 1)*100+v.Frac/1e7, v.Frac%1e7
+	}
+	share := min(v.Ceil(), 100)
+	if fact.Role == Remaining {
+		share = 100 - min(v.Floor(), 100)
+	}
+	if !v.Neg && (t.share == Unknown || t.by[Used] == number) {
+		t.share, t.by[Used] = max(t.share, int8(share)), number
+	}
 }
 
 // takeCount adds a number of units.
@@ -208,8 +240,8 @@ func (t *tally) takeCount(o order, number int16, v text.Number, fact *Fact) {
 	case Rate:
 		t.rate = v.Ceil()
 	case Used:
-		if !v.Neg {
-			t.keep(number, Used, &t.used, v.Ceil())
+		if !v.Neg && t.keep(number, Used, &t.used, v.Ceil()) {
+			t.usedPart = int32(v.Frac)
 		}
 	default:
 		t.keep(number, None, &t.plain, v.Floor())
@@ -247,7 +279,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 		if before != Unknown && t.by[Window] == field {
 			t.window = 0
 		}
-		t.part, t.droppedQuotaIn = v.Frac, 0
+		t.part, t.droppedQuotaIn = int32(v.Frac), 0
 		t.params = cmp.Or(t.params, m.params)
 	case v.Floor() > t.quota:
 		t.droppedQuotaIn = field
@@ -286,17 +318,23 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 }
 
 // spend computes the remaining from the quota and the used units, or the quota from the other
-// two. Without an anchor, the used units may be those of one request.
+// two. Without an anchor, the used units may be those of one request. The quota of a used part
+// without other numbers is 100 percent.
 func (t *tally) spend() {
 	if t.remaining != Unknown && t.quota == Unknown {
 		t.quota = t.plain
 	}
 	switch {
+	case t.used == Unknown && t.share != Unknown && !t.numbers():
+		t.quota, t.remaining, t.unit = 100, 100-int64(t.share), "percent"
 	case t.used == Unknown:
 	case t.quota == Unknown && t.remaining != Unknown && t.order != looseOrder:
 		t.quota = min(t.remaining+t.used, text.MaxInteger)
 	case t.quota != Unknown && t.remaining == Unknown:
 		t.remaining = max(t.quota-t.used, 0)
+		if 0 < t.usedPart && t.usedPart <= t.part && t.used <= t.quota { // it was rounded up: of 2.5, 1.1 are used
+			t.remaining++
+		}
 	}
 }
 
@@ -333,7 +371,7 @@ func (ts *tallies) absorb(into, other int) {
 	if t.reset.kind == noMoment {
 		t.reset, t.shared = from.reset, from.policy == ""
 	}
-	t.unit = cmp.Or(t.unit, from.unit)
+	t.unit, t.status = cmp.Or(t.unit, from.unit), cmp.Or(t.status, from.status)
 	t.params = cmp.Or(t.params, from.params)
 	*from = noTally
 	from.into = into + 1

@@ -78,8 +78,10 @@ const noFault = -1 // in place of the offset of unreadable text
 // read appends the facts of a line, and returns the offset of unreadable text, or noFault. The
 // name of the field decides how the line is read, or else its shape.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	n := f.name
-	ok := true
+	n, ok := f.name, true
+	if n.Format == minutes && isCount(line) {
+		line += "min"
+	}
 	switch {
 	case n.dictionary:
 		facts, ok = n.readDictionary(facts, line)
@@ -87,8 +89,10 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = readBans(line)
 	case n.Format == percents:
 		facts, ok = readPercents(line)
-	case n.kind == waitKind:
-		facts, ok = n.readWait(facts, line)
+	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
+		if _, ok = parseMoment(line, n.Format, &text.Clock{}); ok {
+			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
+		}
 	case n.Role.isText():
 		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
@@ -129,15 +133,6 @@ func (n *name) readShape(facts []Fact, line string, first bool) (_ []Fact, bad i
 	return facts, noFault
 }
 
-// readWait reads a wait for a policy: nothing of it remains until then (NestJS) (no vendor case).
-func (n *name) readWait(facts []Fact, line string) ([]Fact, bool) {
-	_, ok := parseMoment(line, n.Format, &text.Clock{})
-	if ok {
-		facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
-	}
-	return facts, ok
-}
-
 // A member is a member of a list.
 type member struct {
 	item
@@ -151,9 +146,15 @@ type member struct {
 // readList reads the members of a list, at most MaxMembers, by the grammar of the field's role.
 // first is true for the first line of the field.
 func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	role, off, bad := n.listRole(), 0, noFault
+	role, off, bad := n.Role, 0, noFault
+	if n.kind == anchorKind {
+		role = Quota
+	}
 	quotas := role == Quota || role == Policies
-	for i := 0; off <= len(line) && i < MaxMembers; i++ {
+	for i := 0; off <= len(line); i++ {
+		if i == MaxMembers { // bound: MaxMembers
+			return facts, off
+		}
 		all, closed := cutMember(line[off:], quotas)
 		m := member{leads: i == 0, closed: closed}
 		m.read(all, quotas)
@@ -174,18 +175,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		}
 		off += len(all) + 1
 	}
-	if off <= len(line) { // bound: MaxMembers
-		bad = off
-	}
 	return facts, bad
-}
-
-// listRole returns the role of the first member of a list: the anchor alone is a quota.
-func (n *name) listRole() Role {
-	if n.kind == anchorKind {
-		return Quota
-	}
-	return n.Role
 }
 
 // read reads the text of a member. quotas is true if it may be a quota.
@@ -359,7 +349,7 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 	a, isPair := text.ParseCount(first)
 	b, isCounted := text.ParseCount(second)
 	switch {
-	case role.time(), isCount(value), isNothing(value):
+	case role.time(), isCount(text.Trim(strings.TrimSuffix(value, "%"))), isNothing(value):
 		return append(facts, Fact{Policy: policy, Role: role, Value: value}), true
 	case role == Quota && parseWindow(value) > 0:
 		return append(facts, Fact{Policy: policy, Role: Window, Value: value}), true
@@ -380,6 +370,12 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 		facts = append(facts, Fact{Policy: policy, Role: role, Value: first}, other)
 	}
 	return facts, ok
+}
+
+// isPart reports whether a number is a part of the quota: 85%. n is the name of its field.
+func (fact *Fact) isPart(n *name) bool {
+	return (fact.Role == Used || fact.Role == Remaining) &&
+		(max(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
 }
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a

@@ -22,6 +22,7 @@ const (
 
 	Subname // the second half of the name of the policy (Zoom)
 	Rate    // the units that are restored each second
+	Status  // whether the limit refuses
 )
 
 // number reports whether a value of that role is a number of units, or a reset.
@@ -30,8 +31,8 @@ func (r Role) number() bool { return Quota <= r && r <= Reset }
 // time reports whether a value of that role is a time.
 func (r Role) time() bool { return r == Reset || r == Window }
 
-// isText reports whether a value of that role is a part of a name.
-func (r Role) isText() bool { return r == Name || r == Subname }
+// isText reports whether a value of that role is a word.
+func (r Role) isText() bool { return r == Name || r == Subname || r == Status }
 
 // A wordKind is the part that a word has in a name.
 type wordKind uint8
@@ -62,7 +63,7 @@ type word struct {
 	kind   wordKind
 	role   Role
 	weak   bool   // it has other uses, so words without other uses take precedence
-	format Format // of a time
+	format Format // of a time or of a part
 	span   bool   // any number with it is a time
 	window int64  // the seconds of a window
 	unit   string // the quota unit
@@ -86,13 +87,16 @@ var vocabulary = []struct {
 	{"usage observed count current", word{kind: roleWord, role: Used, weak: true}}, // observed: (no vendor case)
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
 	{"next expiry expires renewal until", word{kind: roleWord, role: Reset, weak: true}},
+	{"utilization utilisation", word{kind: roleWord, role: Used, format: Fraction}}, // utilisation: (no vendor case)
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
 	{"name resource bucket category group zone action", word{kind: roleWord, role: Name}},
 	{"scope", word{kind: roleWord, role: Name, weak: true}},
 	{"policy", word{kind: roleWord, role: Policies}},
+	{"status", word{kind: roleWord, role: Status, weak: true}},
 
 	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
+	{"percent percentage pct", word{kind: unitWord, format: Percent}}, // pct: (no vendor case)
 	{"after in", word{kind: unitWord, format: Seconds}},
 	{"utc at date timestamp", word{kind: unitWord}},
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
@@ -105,7 +109,9 @@ var vocabulary = []struct {
 	{"second secondly sec", word{window: 1}},
 	{"minute minutely min", word{window: 60}},
 	{"hour hourly", word{window: 3600}},
-	{"day daily", word{window: 86400}},
+	{"day", word{window: 86400}},
+	{"daily", word{window: 86400, shows: counted}},
+	{"monthly", word{shows: counted}},
 	{"week weekly", word{window: 604800}}, // (no vendor case)
 	{"qps", word{window: 1, shows: counted}},
 	{"five", word{number: 5}},
@@ -115,13 +121,14 @@ var vocabulary = []struct {
 	{"credits credit", word{unit: "credits", shows: counted}},
 	{"api budget points qpm searches units", word{shows: counted}},
 	{"weight", word{unit: "weight"}},
-	{"concurrent concurrency", word{unit: "concurrent-requests"}},
+	{"concurrent concurrency", word{unit: "concurrent-requests", shows: counted}},
 
-	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
-	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
-	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                          // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"storage page pagination days", word{shows: excluded}}, // page, pagination: (no vendor case)
+	{"url uri link docs help message reason", word{kind: stopWord}},                                 // texts (no vendor case)
+	{"enabled active exceeded reached nearlimit overlimit over near overage", word{kind: stopWord}}, // states (no vendor case)
+	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}},   // of one request (no vendor case)
+	{"full", word{kind: stopWord}}, // when all of the quota is back, which is less useful than the reset (no vendor case)
+	{"storage disk kb mb gb cache cpu memory battery page pagination days", word{shows: excluded}}, // all but storage and days: (no vendor case)
+	{"bytes", word{unit: "content-bytes", shows: excluded}},                                        // of a response, next to the anchor; else they are stored
 
 	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
 	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX

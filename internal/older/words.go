@@ -61,6 +61,7 @@ type name struct {
 	counted    bool   // without an anchor: the policy contains a word that rate limits count
 	total      bool   // without an anchor: the quota may be that of one request
 	words      *name  // the meaning of the words, for a row that counts only next to another field of its vendor
+	star       int    // the index of the * in the key of a row, or -1
 	hasAnchor  bool   // it contains the word RateLimit
 	dictionary bool   // the key is RateLimit, so the value is a Dictionary unless it is in the current form
 }
@@ -255,37 +256,39 @@ func (n *name) prefix(policy []string, s string) []string {
 func (n *name) clause(policy []string, said []token) []string {
 	var room [2 * maxWords]token
 	said = spread(room[:0], said)
-	if hasStop(said) {
-		return nil
-	}
+	stop, span, percent := marks(said)
 	at, part := roleAt(said)
 	role := token{}
 	if at >= 0 {
 		role = said[at]
 	}
-	if isSpan(said) {
-		switch role.role {
-		case Remaining: // what remains of a time is a reset
-			role.role = Reset
-		case Quota, Used: // other numbers cannot have this unit
-			return nil
-		}
+	switch units := role.role == Used || role.role == Remaining; {
+	case stop, span && (role.role == Quota || role.role == Used), percent && !units: // other numbers cannot have these units
+		return nil
+	case percent:
+		role.format = Percent
+	case span && role.role == Remaining: // what remains of a time is a reset
+		role.role = Reset
 	}
 	if n.kind = plainKind; at >= 0 {
 		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak // law: TestRead
 	}
+	if role.format >= Fraction {
+		n.Format = role.format
+	}
 	return n.without(at, part, policy, said)
 }
 
-// hasStop reports whether there is a stop word, except in an anchor that some servers repeat
-// (Netflix Zuul).
-func hasStop(said []token) bool {
-	for i := range said {
-		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) {
-			return true
-		}
+// marks reports whether there is a stop word, except in an anchor that some servers repeat (Netflix
+// Zuul), the unit of a span of time, and the word for percent. A number before a unit belongs to
+// the policy's name: X-RateLimit-Limit-10-Seconds.
+func marks(said []token) (stop, span, percent bool) {
+	for i, t := range said {
+		stop = stop || t.kind == stopWord && !repeatsAnchor(said[i:])
+		span = span || t.span && (i == 0 || !text.All(said[i-1].text, text.Digit))
+		percent = percent || t.format == Percent
 	}
-	return false
+	return stop, span, percent
 }
 
 // without appends the words to those of the policy, except for the role, which is at an index, and
@@ -310,7 +313,7 @@ func (n *name) without(at int, part string, policy []string, said []token) []str
 // Limit-Window, Window-Reset, Refresh-Limit.
 func (r Role) covers(t token, offset int) bool {
 	switch {
-	case t.kind == fillWord, t.text == "":
+	case t.kind == fillWord, t.text == "", t.format == Percent:
 		return true
 	case r == Window:
 		return t.role == Reset // the renewal period (GitHub Models)
@@ -318,17 +321,6 @@ func (r Role) covers(t token, offset int) bool {
 		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
 	}
 	return offset > 0 && t.role == Used
-}
-
-// isSpan reports whether one of the words is the unit of a span of time. A number before it
-// belongs to the policy's name: X-RateLimit-Limit-10-Seconds.
-func isSpan(said []token) bool {
-	for i, t := range said {
-		if t.span && (i == 0 || !text.All(said[i-1].text, text.Digit)) {
-			return true
-		}
-	}
-	return false
 }
 
 // roleAt returns the index of the word that is the role, and the policy if one is glued to
@@ -339,7 +331,7 @@ func isSpan(said []token) bool {
 //  2. the last of the words that it begins with (Remaining-Minute, RenewalPeriod-Tokens)
 //  3. the end of the last word (UserLimit)
 //  4. a word in between, rather a sure one (Seconds-To-Refresh-Limit-Objects)
-//  5. a unit that stands alone, which means a reset (X-RateLimit-After)
+//  5. a unit that stands alone: a reset (X-RateLimit-After), or a used percentage (X-RateLimit-Percent)
 func roleAt(said []token) (at int, part string) {
 	last := len(said) - 1
 	for last > 0 && said[last].kind == unitWord {
@@ -362,7 +354,12 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if t.kind == unitWord && t.format != Guess { // law: TestWords
+	switch {
+	case t.kind != unitWord:
+	case t.format == Percent: // of what is used, as all of four servers mean it
+		t.role = Used
+		return last, ""
+	case t.format != Guess: // law: TestWords
 		t.role = Reset
 		return last, ""
 	}
@@ -399,20 +396,27 @@ func (n name) unanchored(said []token, first int) name {
 	if !n.Role.number() && n.Role != Window || len(policy) == 0 { // X-Limit may be that of a page
 		return none
 	}
-	if n.Role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
+	shows := func(e evidence) bool { return slices.ContainsFunc(said, func(t token) bool { return t.shows == e }) }
+	if n.Role != Reset && shows(excluded) {
 		return none
 	}
-	n.total = slices.ContainsFunc(said, func(t token) bool { return t.shows == perRequest })
-	for _, part := range policy {
-		t := tokenOf(part)
-		n.counted = n.counted || t.shows == counted || t.shows == isRequests
-	}
+	n.total, n.counted = shows(perRequest), slices.ContainsFunc(policy, isCounted)
 	if n.weak && !n.counted {
 		return none
 	}
 	n.kind, n.order, n.Policy = looseKind, looseOrder, looseName(policy)
 	n.Form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
 	return n
+}
+
+// isCounted reports whether rate limits count a word of a name, or if it ends in a limit
+// (TokenLimit), or in the time of a rate (AmtPerYear, whose length is not fixed).
+func isCounted(part string) bool {
+	t := tokenOf(part)
+	limited, end := glued(part)
+	_, span, _ := strings.Cut(strings.ToLower(part), "per")
+	return t.shows == counted || t.shows == isRequests || end.role == Quota && tokenOf(limited).shows != excluded ||
+		span == "month" || span == "year" || tokenOf(span).window > 0
 }
 
 // looseName joins the words of a policy without an anchor. It leaves out words that only mean

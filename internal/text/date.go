@@ -72,7 +72,7 @@ func ParseDate(s string) (Date, bool) {
 		return t, true
 	}
 	if zoneless, ok := strings.CutSuffix(s, " UTC"); ok {
-		return ParseHTTPDate(zoneless + " GMT")
+		return ParseDate(zoneless + " GMT")
 	}
 	s, _, _ = strings.Cut(s, " (") // JavaScript adds the zone's name in parentheses
 	return parseLayouts(s, time.RFC1123Z, "Mon Jan _2 2006 15:04:05 GMT-0700", "Monday, January _2, 2006 3:04:05 PM GMT")
