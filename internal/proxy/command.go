@@ -42,7 +42,7 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at, or unix:PATH; port 0 is any free port")
 	flags.StringVar(&c.admin, "admin", "", "the `address` that serves a page, /metrics and /state, such as 127.0.0.1:8701")
 	flags.StringVar(&c.hosts, "host", "", "the `names` by which clients reach the proxy, with commas, next to localhost and IP addresses")
-	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` that identify a user, and path:N and json:NAME for limits apart; an empty list is one user")
+	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields`, path:N, json:NAME of a user; none is one user")
 	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request with the number of tokens that it takes; it is not forwarded")
 	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
