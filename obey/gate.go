@@ -103,8 +103,8 @@ type Pass struct {
 
 // A Wait describes why requests of a key wait, and for how long.
 type Wait struct {
-	// Key is the key of the requests. If the server counts resources separately and a resource
-	// is exhausted, a space and the name of the resource follow: see [Transport.Key].
+	// Key is the key of the requests. If a part of the key makes them wait, a space and the name
+	// of the part follow: see [Transport.Key].
 	Key string
 	// Until is when the next request of the key may be sent; zero if that depends on the
 	// answer to another request.

@@ -344,7 +344,7 @@ func TestResourcesUnseen(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for i := range 500 {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://api.example/%d/x", i%10), nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://api.example/p%d/x", i%10), nil)
 			require.NoError(t, err)
 			go func() { _, _ = rt.RoundTrip(req) }()
 		}
@@ -582,8 +582,8 @@ func TestResourcesEnd(t *testing.T) {
 			}
 			reply := func(req *http.Request) string {
 				resource := fmt.Sprint("r", draw(3))
-				switch draw(12) {
-				case 0:
+				switch draw(14) {
+				case 0, 10:
 					return "HTTP/1.1 429 Too Many Requests"
 				case 1:
 					return "HTTP/1.1 403 Forbidden\nRetry-After: 3"
@@ -599,6 +599,10 @@ func TestResourcesEnd(t *testing.T) {
 					return "RateLimit-Policy: \"t\";q=100;w=60;qu=\"tokens\"\nRateLimit: \"t\";r=3;t=2"
 				case 7:
 					return ""
+				case 8:
+					return fmt.Sprintf("X-RateLimit-Limit: %d\nX-RateLimit-Remaining: %d\nX-RateLimit-Reset: %d", 5+5*draw(2), draw(4), 1+draw(20))
+				case 9:
+					return fmt.Sprintf(`RateLimit: "n%d";r=%d;t=5`, draw(20), draw(3))
 				}
 				return resourceAnswer(fmt.Sprintf("%s r=%d;t=5", resource, draw(4)))
 			}
@@ -634,7 +638,8 @@ func TestResourcesEnd(t *testing.T) {
 				if draw(5) == 0 {
 					host = fmt.Sprint(draw(4))
 				}
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s.example/%d/x", host, draw(6)), nil)
+				method := []string{http.MethodGet, http.MethodPost}[draw(2)]
+				req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("https://%s.example/p%d/x", host, draw(6)), nil)
 				require.NoError(t, err)
 				if resp, err := transports[draw(3)].RoundTrip(req); err == nil {
 					_, _ = io.Copy(io.Discard, resp.Body)

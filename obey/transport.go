@@ -37,11 +37,18 @@ type Transport struct {
 	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy]. If the
 	// shards of a server answer 503 independently, return a different text for each shard.
 	//
-	// If Key is nil, or returns what a function of KeyBy returns, the Transport also separates
-	// resources that the server counts separately. A limit with X-RateLimit-Resource or
-	// X-RateLimit-Bucket then delays only requests to paths whose first segment has answered with
-	// that name. At most 256 segments and 16 resources of a key are remembered. A Retry-After or a
-	// refusal that no exhausted limit explains delays all requests of the key.
+	// If Key is nil, or returns what a function of KeyBy returns, the Transport learns which routes
+	// of a key the server limits apart. A route is whether the method is safe, and the path up to its
+	// first segment that looks like a value, at most four segments. A limit delays the routes that
+	// have announced it, and routes that have not been served yet. Limits with one name, or in one
+	// X-RateLimit-Resource or X-RateLimit-Bucket, are one limit. Limits without a name are one while
+	// their quotas and resets agree. A refusal with a wait that no exhausted limit explains delays
+	// the whole key, until requests of other routes show that it is one of its route alone.
+	//
+	// A limit, and a route with refusals of its own, are parts of the key. [Gate.Keys] lists them. The
+	// name of a part is the key, a space, and the name of the resource or limit, or else a hash of
+	// the route. At most 256 routes of a key are remembered. Routes do not show what comes after a
+	// value: if each user or channel in the path has limits of its own, set a Key.
 	Key func(*http.Request) string
 	// Gate delays the requests. Several Transports, and clients of other protocols, may
 	// share one. nil is a Gate of the Transport's own, with the MaxWait of Advisor. A Gate
