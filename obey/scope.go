@@ -232,7 +232,10 @@ func (k *key) holder(w *waiter, now time.Time) (*line, machine.Verdict) {
 	if k.scope != nil {
 		r := k.route(w.pass.route, now)
 		for _, x := range k.scope.parts {
-			if v, ok := x.holds(w, now); ok && r.obeys(x) && !x.letsScout(r, w.pass, now) {
+			if !r.obeys(x) {
+				continue
+			}
+			if v, ok := x.holds(w, now); ok && !x.letsScout(r, w.pass, now) {
 				return &x.line, v
 			}
 		}

@@ -22,9 +22,7 @@ const (
 // whole key waits, unless scouts have shown that such waits are those of the route alone.
 func (k *key) learnRefusal(t *trip, y *reply) {
 	x := t.part
-	x.learn(&t.Trip, &y.advice, &machine.Answer{
-		Refused: true, Wait: y.Wait, RetryAfter: y.RetryAfter,
-	}, y.received)
+	x.learn(&t.Trip, &y.advice, &machine.Answer{Refused: true, Wait: y.Wait, RetryAfter: y.RetryAfter}, y.received)
 	v := x.machine.Ask(y.now, &machine.Trip{})
 	if y.Wait == 0 || v.Open {
 		return
