@@ -133,7 +133,7 @@ func (g *Gate) key(name []byte, now time.Time) *key {
 	return g.remember(g.newKey(string(name)), now)
 }
 
-// newKey returns a key of which nothing is known.
+// newKey returns a new key.
 func (g *Gate) newKey(name string) *key {
 	k := &key{gate: g}
 	k.line = line{of: k, name: name, machine: g.newMachine()}

@@ -22,7 +22,7 @@ const (
 	maxSegments  = 4               // of a path belong to a route
 	maxSegment   = 32              // bytes; longer segments are values
 	maxRoutes    = 256             // of a key; all others share one
-	fullRoutes   = 192             // paths that come later are told apart by their first segments alone
+	fullRoutes   = 192             // later paths are distinguished by their first segments alone
 	maxParts     = 512             // of a key; further limits and refusals are those of all routes
 	maxAnnounced = 16              // limits that a route obeys: those that it announced last
 	enoughLonely = 2               // refusals without a wait show that a limit is that of one route
@@ -211,8 +211,8 @@ func (k *key) route(name routeName, now time.Time) *route {
 }
 
 // obeys reports whether requests of a route wait for a part. A limit holds back the routes that have
-// announced it, and routes of which no request has been served. A named resource is that of paths
-// that begin alike.
+// announced it, and routes that have not been served. A named resource holds back only such routes
+// whose paths begin alike.
 func (r *route) obeys(x *part) bool {
 	switch {
 	case x.route != nil:

@@ -707,8 +707,8 @@ func TestRoutePath(t *testing.T) {
 	}
 }
 
-// A client of very many paths uses memory for 256 routes. Paths for which there is no room are told
-// apart by their first segments, and then not at all.
+// A client of very many paths uses memory for 256 routes. Paths without room are distinguished
+// by their first segments, and then not at all.
 func TestScopeManyPaths(t *testing.T) {
 	trial.InBubble(t, "", func(t *testing.T) {
 		rt := &Transport{Gate: &Gate{}, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
