@@ -139,6 +139,7 @@ type trip struct {
 	left   int64           // part.left when the request was sent
 	end    time.Time       // part.end then
 	stocks []machine.Stock // that its answer announces of the part
+	few    [1]machine.Stock
 	next   *trip
 }
 
@@ -386,6 +387,9 @@ func (k *key) learnParts(p *Pass, r *route, y *reply) (rest []machine.Stock) {
 	for i := range y.Stocks {
 		if x := k.limitOf(p, r, y, &y.Stocks[i]); x != nil {
 			t := p.tripOf(x, y.now)
+			if t.stocks == nil {
+				t.stocks = t.few[:0] // most limits need no other memory
+			}
 			t.stocks = append(t.stocks, y.Stocks[i])
 		} else {
 			rest = append(rest, y.Stocks[i])
@@ -448,9 +452,9 @@ func (k *key) limitOf(p *Pass, r *route, y *reply, s *machine.Stock) (x *part) {
 	if y.resource == "" && y.older && s.Policy == "default" && s.Unit == machine.RequestUnit {
 		x = k.unnamedLimit(p, r, y, s)
 	} else {
-		id := k.name + " " + cutName(cmp.Or(y.resource, s.Policy))
-		if x = find(k.scope.parts, func(x *part) bool { return x.id == id }); x == nil {
-			x = k.newPart(id)
+		name := cutName(cmp.Or(y.resource, s.Policy))
+		if x = find(k.scope.parts, func(x *part) bool { return x.id[len(k.name)+1:] == name }); x == nil {
+			x = k.newPart(k.name + " " + name)
 		}
 	}
 	if x == nil || slices.Contains(r.limits, x) {
