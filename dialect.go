@@ -41,16 +41,17 @@ type DialectField struct {
 	Name   string
 	Role   Role       // the part of a limit in the field; a field with RoleNone is not read
 	Format TimeFormat // the form of the time in a field with RoleReset or RoleWindow
-	Policy string     // the policy of the field, such as "burst"; "" is that of the response; the match of a * in Name is appended: "burst-search"
-	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
-	Unit   Unit       // of the policy, if no field has one; "" is absent
+	Policy string     // the name of the policy, such as "burst"; "" is the policy of the response; the match of a * in Name is appended: "burst-search"
+	Window Seconds    // the window of the policy, such as SecondsOf(60), if the response has none; may be absent
+	Unit   Unit       // the unit of the policy, if no field has one; "" is absent
 
 	behind string // the key of windows if all policies follow a quota (drafts 00 to 03), or ""
 }
 
-// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them in
-// addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be changed,
-// and is safe for concurrent use. The zero Dialect has no fields. Use [NewDialect] to make others.
+// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads these
+// fields in addition to the fields that it knows. [Dialect.Set] writes them. A Dialect cannot be
+// changed, and is safe for concurrent use. The zero Dialect has no fields; [NewDialect] makes
+// others.
 type Dialect struct {
 	name   string
 	usual  string         // the names of the fields for the usual roles, with their words in place of a #
@@ -68,7 +69,7 @@ type Dialect struct {
 	custom bool // NewDialect made it
 }
 
-// NewDialect returns a dialect. After reading with it, [Fields.Dialect] is its name. To
+// NewDialect returns a dialect. If [ParseAny] reads its fields, [Fields.Dialect] is its name. To
 // derive a dialect from another, add to a copy of its fields:
 //
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
@@ -152,8 +153,8 @@ func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions]. [LookupDialect] has
-// more. They are pure data, so unused dialects are not in a program's binary.
+// These are the dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
+// [LookupDialect] has more. They are pure data, so unused dialects are not in a program's binary.
 var (
 	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
 	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
@@ -202,26 +203,30 @@ func LookupDialect(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If
-// names of fields contain a *, it writes every limit, else the tightest limit and its policy.
-// It leaves out absent numbers, and numbers for which the dialect has no field.
+// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If the name
+// of a field contains a *, Set writes every limit. Otherwise it writes the tightest limit and its
+// policy. It leaves out absent numbers, and numbers for which the dialect has no field.
 //
-// Readers assume that the only limit of an older form limits requests. So if f has limits of
-// requests, Set writes only these and limits with nothing remaining. If nothing remains and f
-// has no Reset, Set writes a Window of up to three years in its place.
+// Readers assume that the only limit of an older form limits requests. Set therefore prefers limits
+// of requests, and limits with nothing remaining. If nothing remains of a limit without a Reset,
+// Set writes its Window in place of the Reset, unless the Window is longer than three years.
 //
-// Points in time count from now, in whole seconds. The zero time means time.Now(). A field of
-// Integer policies gets all policies with a window, or stays if it is in the current form.
-// [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
-// of the first limit.
+// Points in time count from now, in whole seconds. The zero time means time.Now(). A list of
+// policies, as in [Draft06], gets every policy that has a window. A RateLimit-Policy in the current
+// form stays as it is. If [LegacyOptions] has the dialect, the same Now and the name of the first
+// limit, [ParseAny] reads every number back unchanged.
 //
 // On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps
-// ErrRange if a number is below 0 or above MaxInteger, or would be read as another number, such as
-// a reset of thirty years. It wraps ErrSyntax if a policy's name in the place of a * is not a
-// lower-case token, or if another policy's name is not printable ASCII. It wraps ErrDuplicate for
-// two limits of one name, for two Integer policies of one quota (draft-06 Section 3.2), and for a
-// draft-07 field next to the current fields. It wraps ErrMissing if draft-07 has no quota or no
-// reset, or if no field can carry anything of f. A nil h is an error too.
+//
+//   - ErrRange, if a number is below 0 or above MaxInteger, or would be read as another number,
+//     such as a reset of thirty years;
+//   - ErrSyntax, if the name of a policy is not printable ASCII, or if it replaces a * and is not a
+//     lower-case token;
+//   - ErrDuplicate, for two limits with one name, two Integer policies with one quota (draft-06
+//     Section 3.2), and a draft-07 field next to the current fields;
+//   - ErrMissing, if draft-07 lacks a quota or a reset, or if no field can carry anything of f.
+//
+// A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -244,10 +249,11 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	return err
 }
 
-// replace replaces the dialect's fields in the header, except a field of policies in the current form.
+// replace replaces the dialect's fields in the header, except a field of policies in the current
+// form.
 func (w *writing) replace() {
 	for key, lines := range w.h {
-		if !w.d.many && w.writes(key) { // usual, if a header is used again
+		if !w.d.many && w.writes(key) { // a fast path, if a header is used again
 			continue
 		}
 		if role, ok := w.rows.Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
@@ -271,7 +277,7 @@ func (d *Dialect) conflict() error {
 	}
 	for _, key := range [...]string{draft.LimitKey, draft.PolicyKey} {
 		role, ok := d.table().Role(key)
-		if ok && !(key == draft.PolicyKey && role == older.Policies) { // a list of policies yields to the current form
+		if ok && !(key == draft.PolicyKey && role == older.Policies) { // a list of policies is not written next to the current form
 			return refuse(fieldName(key), ErrDuplicate)
 		}
 	}
@@ -298,14 +304,13 @@ type writtenLimit struct {
 	reset            Seconds
 }
 
-// implied is the number of seconds, three years, up to which a window can replace a reset. No
-// form reads a number below it as a point in time.
+// implied is three years in seconds. A shorter window can replace a reset, because no form reads it
+// as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies. If names of fields contain a *, it takes
-// every limit, else the tightest limit. Without limits it takes the first policy. A missing policy
-// has the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do
-// not know its window. A limit with nothing remaining therefore gets its wait as a Reset.
+// choose selects the limits to write, and their policies: see Set. Without limits it takes the
+// first policy. A missing policy has the Quota Unknown. Readers do not know the window of a limit,
+// so a limit with nothing remaining gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
@@ -362,7 +367,7 @@ func (w *writing) write(l *writtenLimit) error {
 	return nil
 }
 
-// record adds the numbers that a field with a role contains to those that a reader will find.
+// record stores the numbers that a reader will find in a field with a role.
 func (w *writing) record(role Role, key string, l *writtenLimit) {
 	switch {
 	case role == RoleQuota && key == draft.LimitKey: // the Dictionary has all three
@@ -433,7 +438,7 @@ func (w *writing) quota(field *DialectField, key string, l *writtenLimit) (strin
 		return value, err
 	}
 	others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
-	return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first as that of the quota
+	return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first policy as the policy of the quota
 }
 
 // window formats the window of a policy, in seconds unless the format is another span of time.
@@ -520,7 +525,7 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// appendPolicies appends policies with a window as Integer policies. key is that of the window.
+// appendPolicies appends policies with a window as Integer policies. key is the key of the window.
 func appendPolicies(list, key string, policies []Policy) (string, error) {
 	b := []byte(list)
 	for i := range policies {
@@ -544,7 +549,7 @@ func appendPolicies(list, key string, policies []Policy) (string, error) {
 	return string(b), nil
 }
 
-// verify reads back the fields that would be written, and compares.
+// verify reads back the fields that would be written, and compares the numbers.
 func (w *writing) verify() error {
 	switch {
 	case len(w.limits) == 0:

@@ -5,9 +5,9 @@
 //	RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //	RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000
 //
-// The first line announces 100 quota units per 60 seconds, and 1000 per day. The unit is
-// requests by default. By the second line, 37 units are left for the next 12 seconds, and
-// 990 for the next 80000.
+// The first line announces 100 quota units per 60 seconds, and 1000 per day. The unit is requests
+// by default. The second line announces that 37 units are left for 12 seconds, and 990 for 80000
+// seconds.
 //
 // # Where to start
 //
@@ -21,21 +21,21 @@
 //   - A handler that writes fields: [Fields.Set], and [Dialect.Set] for older forms.
 //   - A gateway without net/http: [RestrictHeader].
 //
-// The drafts 08 to 11 share one wire format. If their rules differ, this package follows
-// draft-11, and a section cited without a document is one of draft-11. [ParseAny] and [Advise]
-// also read the syntax of the next, unpublished draft.
+// The drafts 08 to 11 share one wire format. If their rules differ, this package follows draft-11.
+// A section that is cited without a document belongs to draft-11. [ParseAny] and [Advise] also read
+// the form of the next draft.
 //
 // # Reading and writing
 //
-// [Parse] and [ParseAny] read an [http.Header]. [ParsePolicies] and [ParseLimits] read lines
-// from anywhere else. A malformed field is ignored as a whole. Even with an error, the result holds
-// everything that could be read. A [FieldError] contains the fault and its place.
+// [Parse] and [ParseAny] read an [http.Header]. [ParsePolicies] and [ParseLimits] read the lines of
+// one field, from any source. A malformed field is ignored as a whole. Even with an error, the
+// result contains everything that could be read. A [FieldError] contains the fault and its place.
 //
-// Functions that write return an error if a value cannot be written, such as a name with an
-// accent. They then write nothing, except [RestrictHeader], which writes all else.
+// Functions that write return an error if a value cannot be written, such as a name with an accent.
+// They then write nothing. [RestrictHeader] is the exception: it writes all other values.
 //
 // Input may be hostile. Work and memory are linear in its length. A field has at most 1024 members,
-// and a member at most 256 parameters. No error contains field content except a policy's name.
+// and a member at most 256 parameters. No error contains field content, except names of policies.
 //
 // [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit. [Parse]
 // does not find a value under another spelling, and [Fields.Set] does not replace it. [HeaderOf]
@@ -44,7 +44,7 @@
 // # Waiting
 //
 // [Advise] returns how long to wait, the pace to go on with, and the reason. If a refusal names no
-// time, back off: its Wait is 0. An [Advisor] does the same with options, and
+// time, Wait is 0: back off, as [Advice.Delay] does. An [Advisor] adds options, and
 // [Advisor.CheckResponse] turns a refusal into an error.
 //
 // # Terms
@@ -54,14 +54,14 @@
 //
 //   - Quota: the quota units that a server allots to a client for a window: q.
 //   - Quota unit: the unit in which activity is measured: qu, [Unit].
-//   - Window: the period of time to which a quota belongs: w.
-//   - Partition: a part of the capacity of a server with a quota of its own, such as that of
-//     one user. A partition key names it: pk.
+//   - Window: the period of time for which a quota is allotted: w.
+//   - Partition: a part of a server's capacity with its own quota, such as the part for one user. A
+//     partition key names the partition: pk.
 //   - Policy: a named rule that limits the activity within a partition.
 //   - Limit: what is left of the quota of one policy. The draft calls it a service limit. A
 //     [Limit] belongs to a [Policy] by name and partition key ([Fields.PolicyOf]).
 //   - Remaining: the quota units that are left: r.
 //   - Reset: the seconds within which no more than Remaining may be used: t.
 //   - Member: an element of a field: the name of a policy with parameters.
-//   - Current fields: the two fields in the form of drafts 08 to 11. All others are older.
+//   - Current fields: the two fields in the form of drafts 08 to 11. All others are older fields.
 package ratelimit

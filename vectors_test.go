@@ -392,7 +392,7 @@ func legacyVectors(t *testing.T) {
 		header := trial.VectorHeader(trial.Spell(wire, late))
 		list = append(list, trial.ResponseVector{Name: name, Group: group, Header: header, Arrived: late})
 	}
-	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines"} {
+	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines", "shares"} {
 		for _, tc := range readTable(group) {
 			add(group, tc.name, tc.wire)
 		}

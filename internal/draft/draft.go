@@ -1,5 +1,5 @@
-// Package draft is draft-ietf-httpapi-ratelimit-headers-11 on one page, and what the next draft
-// changes: the names, the keys, the forms and the bounds of the two fields.
+// Package draft is draft-ietf-httpapi-ratelimit-headers-11 on one page: the names, the keys, the
+// forms and the bounds of the two fields. It also has what the next draft changes.
 package draft
 
 import "github.com/httpfields/ratelimit/internal/sf"

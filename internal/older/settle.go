@@ -84,8 +84,8 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how many
-// units of a bare reset make a second.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. The parameter
+// units is how many units of a bare reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers(), false
 	best = -1
@@ -106,8 +106,9 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t. In
-// another family the same must remain (Kong), but a reset alone has no number to compare.
+// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t. If
+// the families differ, what remains must be equal (Kong). A tally with only a reset has no number
+// to compare.
 func (u *tally) mayBelongTo(t *tally, units int64) bool {
 	return t.policy != "" && t.numbers() && u.agrees(t) && (u.share == t.share || !u.numbers()) &&
 		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&
@@ -137,9 +138,9 @@ func (ts *tallies) listedWith(t *tally) int {
 	})
 }
 
-// nameOf returns the name of a tally's policy. It is from the names of the fields, else
-// from a field for the name, else from a list, else from the caller. If the usual fields
-// have a limit without a name, a vendor's limit gets the name of its family (sib).
+// nameOf returns the name of a tally's policy. It comes from the names of the fields, else from a
+// field for the name, else from a list, else from the caller. If the usual fields have a limit
+// without a name, a vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.columnName != "":
@@ -173,7 +174,8 @@ func numbersName(quota, window int64) (name string) {
 	return name
 }
 
-// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the status.
+// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the
+// status.
 func (t *tally) obeyStatus() {
 	rounded := t.share != Unknown && t.unit == "percent"
 	switch {
@@ -258,11 +260,11 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && t.reset.fits(window, 1): // law: TestRestrictHeaderMillis
+	case window != 0 && t.reset.fits(window, 1):
 		return 1
-	case window != 0 && t.reset.until.Sec >= 1000 && t.reset.fits(window, 1000): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.until.Sec >= 1000 && t.reset.fits(window, 1000): // no server that counts milliseconds sends less than a second
 		return 1000
-	case t.reset.drafts, window != 0, t.reset.fraction: // longer than the window in either unit; no milliseconds have a fraction
+	case t.reset.drafts, window != 0, t.reset.fraction: // longer than the window in both units, or a fraction, which milliseconds lack
 		return 1
 	}
 	return 0

@@ -13,12 +13,12 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// vendorTableText defines the fields that words cannot define, by vendor. These are names
-// without the usual words, values with their own syntax, and windows and units that no
-// field contains. If a vendor has a plus sign, any server may use the name of the field.
-// The row then counts only next to another field of the vendor. A window is in seconds. A bar
-// separates the windows of parallel lists, which also name the policies. testdata/vendors has
-// a case for each row. Only RestrictHeader needs the row of X-Discogs-RateLimit.
+// vendorTableText defines the fields that words cannot define, by vendor. These are names without
+// the usual words, values with their own syntax, and windows and units that no field contains. If a
+// vendor has a plus sign, any server may use the name of the field. The row then counts only next
+// to another field of the vendor. A window is in seconds. The windows of parallel lists have a bar
+// between them, and also name the policies. testdata/vendors has a case for each row. Only
+// RestrictHeader needs the row of X-Discogs-RateLimit.
 //
 //go:embed vendors.txt
 var vendorTableText string
@@ -81,7 +81,7 @@ func readPercents(line string) ([]Fact, bool) {
 }
 
 func appendPercents(facts []Fact, v any, depth int) []Fact {
-	if depth == 0 { // bound: JSON may be deep
+	if depth == 0 { // JSON may be deep
 		return facts
 	}
 	switch v := v.(type) {
@@ -180,7 +180,7 @@ func NewTable(dialect string, rows []Row) *Table {
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
-	if key == "" || t.starts&letterBit(key[0]) == 0 || t.ends&letterBit(key[len(key)-1]) == 0 { // nearly all keys
+	if key == "" || t.starts&letterBit(key[0]) == 0 || t.ends&letterBit(key[len(key)-1]) == 0 { // a fast path for nearly all keys
 		return nil
 	}
 	for i := range t.names {
@@ -216,10 +216,11 @@ func (t *Table) Field(key string, lines []string) Field {
 	return Field{Key: key, Lines: lines, name: t.find(key)}
 }
 
-// Role returns the role of the row for a key, None for a part of a quota, and whether there is one.
+// Role returns the role of the row for a key, and false if there is no row. The role is None for a
+// part of a quota.
 func (t *Table) Role(key string) (Role, bool) {
 	n := t.find(key)
-	if n == nil || n.Format >= Fraction { // law: TestAnnounceSwitchesOlder
+	if n == nil || n.Format >= Fraction {
 		return None, n != nil
 	}
 	return n.Role, true
