@@ -237,13 +237,9 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 			together = min(together, mostPerServed*m.rate.run)
 		}
 		m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
-		if m.rate.most > 0 {
-			m.pool.most = 0 // the number under way is not the reason
-		} else {
-			m.pool.shrink(together)
-		}
+		m.pool.shrink(together)
 	}
-	return m.backoff.wait(a.Wait, m.MaxWait, &m.rate)
+	return m.backoff.wait(a.Wait, m.MaxWait)
 }
 
 // wait makes the key wait until a time, after an answer, and reports whether that is longer than
