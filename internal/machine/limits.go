@@ -46,13 +46,13 @@ func (m *Machine) limitOf(s *Stock) *limit {
 // hold makes a verdict wait until enough has flowed into a limit, or else until its window ends.
 // Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
 func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
-	need := m.need(l, prices)
+	need, rate := m.need(l, prices), l.flow.rate()*m.Share
 	missing := need - m.left(l, now)
 	if missing <= 0 || need == 0 {
 		return
 	}
 	until, depends := l.end, false
-	if rate := l.flow.rate() * m.Share; rate > 0 {
+	if rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
 	} else if !now.Before(l.end) {
 		under, wait := m.under.n, probeTime
@@ -180,7 +180,7 @@ func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 // flight that were sent after from, although the server may have counted them.
 func (m *Machine) remaining(l *limit, s *Stock, e *arrival, from time.Time) float64 {
 	flying, later := m.inFlight(l, e.of.number, from)
-	left, grain := s.lowerBound()
+	left := float64(s.Left)
 	if l.flow == nil {
 		flying += float64(m.failed - e.of.failed)
 	} else {
@@ -189,8 +189,11 @@ func (m *Machine) remaining(l *limit, s *Stock, e *arrival, from time.Time) floa
 			l.sent -= own
 		}
 		l.flow.note(s)
+		if s.Left != s.Quota {
+			left = max(left-l.flow.rounded, 0)
+		}
 		if !e.of.unordered {
-			l.flow.learn(reading{e.of.at, left, l.sent - later}, grain, left+own >= l.quota)
+			l.flow.learn(reading{e.of.at, left, l.sent - later}, left+own >= l.quota)
 		}
 	}
 	return (left - flying) * m.Share
@@ -244,14 +247,16 @@ func Takes(prices []Price, unit, policy string) float64 {
 
 // A flow is how fast units flow back into a limit.
 type flow struct {
-	at     time.Time     // when what is left was true
-	policy float64       // units a second, by the policy's window; 0 if that is not known
-	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
-	until  time.Duration // the reset
-	agreed int           // answers in succession with the same flow by their resets
-	shown  float64       // units a second, as answers have shown
-	times  int           // how many answers have shown it
-	since  reading       // with which the next one is compared; its time is zero if there is none
+	at        time.Time     // when what is left was true
+	policy    float64       // units a second, by the policy's window; 0 if that is not known
+	reset     float64       // by the reset, if that is when all are back; 0 if that is not known
+	until     time.Duration // the reset
+	agreed    int           // answers in succession with the same flow by their resets
+	thousands int           // answers in succession with so many left; below 0 after any other answer
+	rounded   float64       // how much less may be left than answers announce
+	shown     float64       // units a second, as answers have shown
+	times     int           // how many answers have shown it
+	since     reading       // with which the next one is compared; its time is zero if there is none
 }
 
 // A reading is what an answer shows of a limit: when its request was sent, what was left, and what all
@@ -261,9 +266,14 @@ type reading struct {
 	left, taken float64
 }
 
-// leastFlow is a part of the flow that the window or the reset suggests. If less than
-// this part flows in, the limit has fixed windows, and nothing flows in.
-const leastFlow = 1.0 / 16
+const (
+	// leastFlow is a part of the flow that the window or the reset suggests. If less than
+	// this part flows in, the limit has fixed windows, and nothing flows in.
+	leastFlow = 1.0 / 16
+	// Anthropic rounds tokens to the nearest thousand. If that were not known, 300 jobs at its limits
+	// would need 667 s in place of 631. One answer does not show it, but several do.
+	step, several = 1000, 3
+)
 
 // rate returns how many units flow in each second; 0 if that is unknown, or if all units
 // come back at once:
@@ -292,24 +302,24 @@ func (f *flow) rate() float64 {
 }
 
 // learn compares a reading with an earlier one. A limit that is full, or whose quota is unknown,
-// shows nothing. The grain is the step to which what is left is rounded.
-func (f *flow) learn(r reading, grain float64, full bool) {
+// shows no flow.
+func (f *flow) learn(r reading, full bool) {
 	d, isFirst := r.at.Sub(f.since.at), f.since.at.IsZero()
-	if !isFirst && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
+	if !isFirst && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < max(2, 4*f.rounded)) {
 		return // rounded numbers show little of a short time, and an older answer shows nothing
 	}
+	in := r.left - f.since.left + r.taken - f.since.taken
 	if !isFirst && !full {
-		in := (r.left - f.since.left + r.taken - f.since.taken) / d.Seconds()
 		if f.times == 0 {
-			f.shown = in
+			f.shown = in / d.Seconds()
 		}
-		f.shown = max((f.shown+in)/2, 0)
+		f.shown = max((f.shown+in/d.Seconds())/2, 0)
 		f.times++
 	}
 	f.since = r
 }
 
-// note stores the flow that a limit announces.
+// note stores the flow that a limit announces, and whether what is left is rounded.
 func (f *flow) note(s *Stock) {
 	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.Reset
@@ -321,6 +331,14 @@ func (f *flow) note(s *Stock) {
 	}
 	if f.agreed++; math.Abs(f.reset-was) > was/20 {
 		f.agreed = 0
+	}
+	switch {
+	case s.Left%step != 0:
+		f.thousands, f.rounded = math.MinInt, 0
+	case 0 < s.Left && s.Left != s.Quota: // a full limit is not rounded
+		if f.thousands++; f.thousands >= several {
+			f.rounded = step / 2
+		}
 	}
 }
 
@@ -360,17 +378,6 @@ func (w *wholeSeconds) refused() (explained bool) {
 	explained = w.halved && !w.exact
 	w.exact = w.exact || w.halved
 	return explained
-}
-
-// lowerBound returns the smallest true value of a rounded Left, and the rounding step.
-// Anthropic rounds tokens to the nearest thousand; without lowerBound 300 jobs at its
-// limits need 667 s in place of 631.
-func (s *Stock) lowerBound() (left, grain float64) {
-	const rounded = 1000
-	if s.Unit == "tokens" && s.Left%rounded == 0 {
-		return float64(max(s.Left-rounded/2, 0)), rounded
-	}
-	return float64(s.Left), 1
 }
 
 // reset returns the time until the limit changes. A reset of 0 with something left is a second:
