@@ -157,9 +157,10 @@ func TestReturnedTakesNothing(t *testing.T) {
 		p.send(later.Add(time.Second), nil)
 	}
 	require.False(t, p.ask(later.Add(time.Second), nil).Open, "five are left")
-	// 10 of 20 were taken, and 50 are left: 40 have flowed in during 11 s.
+	// 10 of 20 were taken, and 50 are left: 40 have flowed in during 11 s, of 110 by the window.
+	rate := 40.0/11 + 70.0/11*claim
 	v := p.ask(later.Add(time.Second), []Price{{Unit: "points", Units: 90}, {Unit: RequestUnit}})
-	require.Equal(t, 11*time.Second, v.Until.Sub(later.Add(time.Second)))
+	require.InDelta(t, 40/rate+1, v.Until.Sub(later.Add(time.Second)).Seconds(), 0.001)
 }
 
 // A request that joins counts from the time when it was sent.
@@ -431,11 +432,12 @@ func TestFlowRate(t *testing.T) {
 		{"a window, and resets that agree", flow{policy: 4, reset: 5, agreed: 2}, 4},
 		{"shown, nothing else is known", flow{shown: 3, times: 1}, 3},
 		{"shown, the limit is full", flow{until: time.Minute, shown: 3, times: 1}, 3},
-		{"shown, slower than the window", flow{policy: 5, shown: 3, times: 1}, 3},
+		{"shown, slower than the window", flow{policy: 5, shown: 3, times: 1}, 3 + 2*claim},
 		{"shown, faster than the window", flow{policy: 5, shown: 8, times: 1}, 5},
 		{"shown, next to nothing", flow{policy: 5, shown: 5*leastFlow - 0.01, times: 1}, 0},
-		{"shown, a little more", flow{policy: 5, shown: 5 * leastFlow, times: 1}, 5 * leastFlow},
-		{"shown, slower than the reset", flow{reset: 5, until: time.Minute, shown: 3, times: 1}, 3},
+		{"shown, next to nothing, because others take it", flow{policy: 5, shown: 0, times: 1, steady: true}, 5 * claim},
+		{"shown, a little more", flow{policy: 5, shown: 5 * leastFlow, times: 1}, 5 * (leastFlow + (1-leastFlow)*claim)},
+		{"shown, slower than the reset", flow{reset: 5, until: time.Minute, shown: 3, times: 1}, 3 + 2*claim},
 		{"shown, faster than the reset", flow{reset: 5, until: time.Minute, shown: 8, times: 1}, 5},
 		{"shown, and the reset is that of the next unit", flow{reset: 5, until: 200 * time.Millisecond, shown: 8, times: 1}, 8},
 		{"shown, and the window is short", flow{policy: 5, until: 200 * time.Millisecond, shown: 8, times: 1}, 5},
