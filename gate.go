@@ -94,9 +94,10 @@ type Gate struct {
 // A Pass is the permission to send one request. Call Answered or Failed after it. A second
 // call does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
-	gate *Gate
-	path string // as in the entrant
-	leg         // of the key, followed by those of the resources of the path
+	gate       *Gate
+	path       string // as in the entrant
+	redirected bool   // the answer is a redirection, which the client may follow at once
+	leg               // of the key, followed by those of the resources of the path
 }
 
 // A leg is a request as an entry counts it.
@@ -237,6 +238,9 @@ func (p *Pass) finish(learn func(now time.Time)) {
 	now := time.Now()
 	learn(now)
 	for l := &p.leg; l != nil; l = l.next {
+		if p.redirected {
+			l.entry.machine.Redirected(now)
+		}
 		l.entry.admit(now)
 	}
 	p.leg = leg{}

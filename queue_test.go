@@ -434,6 +434,7 @@ func TestFollowerDoesNotWait(t *testing.T) {
 		waits := 0
 		g := Gate{Waiting: func(Wait) func() { waits++; return nil }}
 		first := enter(t, &g, "a")
+		first.redirected = true
 		first.Answered(advised("a r=1;t=60"), time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup

@@ -26,7 +26,8 @@ import (
 //
 // A request that follows a redirection is counted like any other. It waits for as long as the
 // Retry-After of the redirection asks (RFC 9110 Section 10.2.3), and then in front of requests
-// that have not been sent yet.
+// that have not been sent yet. If one unit of a limit is left after a redirection, it is kept for
+// that request for 10 ms.
 //
 // A request is under way until its answer arrives. For a new key, or if concurrent requests
 // are limited, it is under way until the body ends or is closed.
@@ -124,10 +125,10 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	a = t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
-	redirected := resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
+	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(text.FirstLine(resp.Header["X-Ratelimit-Resource"]), text.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
 	end := pass.answered(&a, resource, received, counts)
-	if end != nil || redirected && resp.Body != nil {
+	if end != nil || pass.redirected && resp.Body != nil {
 		resp.Body = &answerBody{resp.Body, end, received}
 	}
 	informed := a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil

@@ -666,6 +666,73 @@ func TestTransportRedirectCounts(t *testing.T) {
 	})
 }
 
+// The last unit is kept for the request that follows a redirection, although others wait. It
+// is kept for no longer than keepTime, because the client may not follow the redirection.
+func TestTransportRedirectKeepsLast(t *testing.T) {
+	follow := func(*http.Request, []*http.Request) error { return nil }
+	ignore := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, tc := range []struct {
+		name, fields string
+		check        func(*http.Request, []*http.Request) error
+		want         string // the time and the path of each request after the first window
+	}{
+		{"followed", "", follow, "1m0.21s /old, 1m0.31s /new, 2m0.41s /old, 2m0.51s /new"},
+		{"followed, with a resource", "X-RateLimit-Resource: core\n", follow, "1m0.2s /old, 1m0.3s /new, 2m0.4s /old, 2m0.5s /new"},
+		{"not followed", "", ignore, "1m0.21s /old, 1m0.32s /old"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, used := time.Now(), 0 // two a minute
+				var mu sync.Mutex
+				var seen []string
+				rt := &Transport{Waiting: func(_ *http.Request, w Wait) func() {
+					require.Equal(t, "limit", w.Reason)
+					return nil
+				}, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					at := time.Since(start)
+					seen = append(seen, fmt.Sprint(at, " ", req.URL.Path))
+					used++
+					fields := fmt.Sprintf("%sX-RateLimit-Limit: 2\nX-RateLimit-Remaining: %d\nX-RateLimit-Reset: %d",
+						tc.fields, used%2, int((time.Minute-at%time.Minute).Seconds()+0.9))
+					time.Sleep(100 * time.Millisecond)
+					if req.URL.Path == "/old" {
+						return answer(req, "HTTP/1.1 307 Temporary Redirect\nLocation: /new\n"+fields), nil
+					}
+					return answer(req, fields), nil
+				})}
+				require.NoError(t, get(t, rt, example+"old"))
+				require.NoError(t, get(t, rt, example+"new"))
+				seen = nil
+				var all sync.WaitGroup
+				for range 2 {
+					all.Go(func() {
+						client := &http.Client{Transport: rt, CheckRedirect: tc.check}
+						resp, err := client.Do(newRequest(t, example+"old"))
+						require.NoError(t, err)
+						require.NoError(t, resp.Body.Close())
+					})
+				}
+				all.Wait()
+				require.Equal(t, tc.want, strings.Join(seen, ", "))
+			})
+		})
+	}
+}
+
+// Clients do not follow a 304, so no unit is kept after it.
+func TestTransportNotModified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("HTTP/1.1 304 Not Modified\nRateLimit: \"a\";r=1;t=10")
+		rt := &Transport{Base: s}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.Equal(t, seconds(0, 0, 0), s.seen)
+	})
+}
+
 // The Retry-After of a redirection to another origin delays the request that follows.
 func TestTransportRedirectElsewhereLater(t *testing.T) {
 	stop := errors.New("stop")

@@ -20,6 +20,10 @@ const (
 	firstWait = 500 * time.Millisecond
 	// closeBy is the time within which two requests may overtake each other.
 	closeBy = 100 * time.Millisecond
+	// keepTime is how long the last unit of a limit is kept for the request that follows a
+	// redirection. Else a request that waits would take it, and every other request would be
+	// redirected in vain.
+	keepTime = 10 * time.Millisecond
 	// probeTime is the time between two probes. A probe that hangs must not starve its key.
 	probeTime = time.Second
 	// idleTime is how long a key with nothing in force is remembered.
@@ -40,6 +44,7 @@ type Machine struct {
 	pool    pool
 	backoff backoff
 	rate    rate
+	kept    time.Time // until then the last unit is kept for a request that follows a redirection
 
 	traffic
 	bodies     int   // answers whose bodies have not ended
@@ -70,7 +75,7 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) {
 		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
 	}
-	return m.askSpacing(now)
+	return m.askSpacing(now, t)
 }
 
 // askAnswers returns whether a request waits for the answer to another one, which shows what is left.
@@ -90,7 +95,7 @@ func (m *Machine) askAnswers(now, hung time.Time, t *Trip) Verdict {
 }
 
 // askSpacing returns whether enough time has passed since the last request.
-func (m *Machine) askSpacing(now time.Time) Verdict {
+func (m *Machine) askSpacing(now time.Time, t *Trip) Verdict {
 	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
 		v := Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
 		if m.spacing > 0 {
@@ -102,7 +107,17 @@ func (m *Machine) askSpacing(now time.Time) Verdict {
 	if next := m.last.Add(step); m.Pace && now.Before(next) {
 		return Verdict{Until: next, Polite: true, Reason: Pace, step: step}
 	}
+	if !t.Follows && now.Before(m.kept) {
+		return Verdict{Until: m.kept, Reason: Limit}
+	}
 	return Verdict{Open: true}
+}
+
+// Redirected keeps the last unit of a limit of requests for the request that follows a redirection.
+func (m *Machine) Redirected(now time.Time) {
+	if slices.ContainsFunc(m.limits, func(l limit) bool { return l.flow == nil && 1 <= l.left && l.left < 2 }) {
+		m.kept = now.Add(keepTime)
+	}
 }
 
 // Send counts a request as sent.
