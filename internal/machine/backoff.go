@@ -110,9 +110,10 @@ const (
 	// mostGap is the longest gap that counts, in seconds. Otherwise a client that sends a request
 	// every ten minutes would wait as long after a single refusal.
 	mostGap = 10
-	// leastGap is the shortest gap that counts, in seconds, and the average before there are two
-	// requests.
-	leastGap = 0.02
+	// firstGap is the average before there are two requests, in seconds.
+	firstGap = 0.02
+	// leastGap is the shortest gap that counts, in seconds: requests that go together.
+	leastGap = 0.001
 )
 
 // interval returns the time between two requests, 0 if they are not spaced.
@@ -126,7 +127,7 @@ func (r *rate) interval() time.Duration {
 // sent counts a request, and the gap between it and the last one.
 func (r *rate) sent(last, now time.Time) {
 	if last.IsZero() {
-		r.gap = leastGap
+		r.gap = firstGap
 		return
 	}
 	gap := max(now.Sub(last).Seconds(), leastGap)

@@ -45,7 +45,7 @@ func (x *rate) play(begin time.Time, each time.Duration, answers string) (end ti
 
 // A rate begins with a refusal after something was served, if no other request is under way.
 func TestRate(t *testing.T) {
-	x := rate{gap: leastGap}
+	x := rate{gap: firstGap}
 	now := x.play(epoch, 100*time.Millisecond, "----")
 	require.Zero(t, x.interval(), "nothing was served")
 	now = x.play(now, 100*time.Millisecond, strings.Repeat("+", 40))
@@ -79,7 +79,7 @@ func TestRateBeginsSlowly(t *testing.T) {
 		{"a pause of a minute", 40, time.Minute, 1.75},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x := rate{gap: leastGap}
+			x := rate{gap: firstGap}
 			now := x.play(epoch, 100*time.Millisecond, strings.Repeat("+", 40))
 			x.slow(now, false)
 			end := now.Add(tc.within)
@@ -94,7 +94,7 @@ func TestRateBeginsSlowly(t *testing.T) {
 
 // A client that seldom sends a request waits for seconds after a single refusal.
 func TestRateOfSeldomRequests(t *testing.T) {
-	x := rate{gap: leastGap}
+	x := rate{gap: firstGap}
 	x.play(epoch, time.Hour, strings.Repeat("+", 1000)+"-")
 	require.InDelta(t, 14.3, x.interval().Seconds(), 0.1)
 }
@@ -113,7 +113,7 @@ func TestWholeSecondOfNoLimit(t *testing.T) {
 // If a limiter refuses three of five requests at any rate, the rate does not fall below
 // the rate of those that were served.
 func TestRateOfRandomRefusals(t *testing.T) {
-	x := rate{gap: leastGap}
+	x := rate{gap: firstGap}
 	now := x.play(epoch, 100*time.Millisecond, strings.Repeat("+-+--", 40))
 	for range 200 {
 		now = x.play(now, max(x.interval(), 100*time.Millisecond), "+-+--")
