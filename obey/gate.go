@@ -41,9 +41,11 @@ type Cost struct {
 //     exceeds what remains of a limit. A late answer, to a request that was sent before the newest
 //     answer arrived, can only make a limit stricter.
 //   - The costs of requests under way are reserved. If less is left than a request costs, it waits
-//     until enough has flowed back. The rate is that of the policy's window, or the rate that
-//     several answers have shown, if that is slower. If no rate is known, it waits for the end of
-//     the window. A request that costs more than the quota is sent when the limit is full.
+//     until enough has flowed back. The rate is that of the policy's window. If answers show a
+//     slower one, because other clients take the rest, it is that and a quarter of the difference.
+//     What flows back within a second, at most an eighth of the quota, is left to other clients.
+//     If no rate is known, a request waits for the end of the window. A request that costs more
+//     than the quota is sent when the limit is full.
 //   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
 //     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
 //     until there is an answer. If a probe fails, another takes its place.

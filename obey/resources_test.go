@@ -881,7 +881,7 @@ func TestResourcesDeadlines(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		wait(50, time.Minute, 30*time.Second, false)
+		wait(50, time.Minute, 31*time.Second, false)
 		wait(60, 35*time.Second, 10*time.Second, true)
 		all.Wait()
 	})

@@ -29,9 +29,9 @@ func TestTransportTakesTurns(t *testing.T) {
 		base func(http.RoundTripper) http.RoundTripper
 		want []time.Duration // when three requests are sent, two of them together
 	}{
-		{"alone", func(s http.RoundTripper) http.RoundTripper { return wrapper{s} }, []time.Duration{0, 1200, 1400}},
-		{"a fleet", func(s http.RoundTripper) http.RoundTripper { return turnTaker{s} }, []time.Duration{0, 1000, 1400}},
-		{"a fleet below others", func(s http.RoundTripper) http.RoundTripper { return wrapper{wrapper{turnTaker{s}}} }, []time.Duration{0, 1000, 1400}},
+		{"alone", func(s http.RoundTripper) http.RoundTripper { return wrapper{s} }, []time.Duration{0, 1825, 2025}},
+		{"a fleet", func(s http.RoundTripper) http.RoundTripper { return turnTaker{s} }, []time.Duration{0, 1000, 2000}},
+		{"a fleet below others", func(s http.RoundTripper) http.RoundTripper { return wrapper{wrapper{turnTaker{s}}} }, []time.Duration{0, 1000, 2000}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

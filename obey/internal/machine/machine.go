@@ -242,16 +242,14 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 		if !a.Elsewhere {
 			m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
 		}
-		if m.rate.most > 0 {
-			m.pool.most = 0 // the number under way is not the reason
-		} else if !m.Part {
+		if !m.Part {
 			m.pool.shrink(together)
 		}
 	}
 	if a.Elsewhere {
 		return 0
 	}
-	return m.backoff.wait(a.Wait, m.MaxWait, &m.rate)
+	return m.backoff.wait(a.Wait, m.MaxWait)
 }
 
 // wait makes the key wait until a time, after an answer, and reports whether that is longer than
