@@ -274,7 +274,7 @@ func (p *Pass) tripOf(x *part, now time.Time) *trip {
 			return t
 		}
 	}
-	p.parts = &trip{Trip: machine.Trip{Prices: p.trip.Prices, TakesTurns: p.trip.TakesTurns}, part: x, left: math.MaxInt64, next: p.parts}
+	p.parts = &trip{Trip: machine.Trip{Prices: p.trip.Prices}, part: x, left: math.MaxInt64, next: p.parts}
 	x.machine.Join(&p.parts.Trip, &p.trip, now)
 	return p.parts
 }

@@ -184,21 +184,6 @@ func (t *Transport) CloseIdleConnections() {
 
 func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
 
-// takesTurns reports whether a RoundTripper, or one that it wraps, sends a request when its turn
-// comes among those of other processes, as the module fleet does.
-func takesTurns(base http.RoundTripper) bool {
-	for {
-		switch b := base.(type) {
-		case interface{ TakesTurns() bool }:
-			return b.TakesTurns()
-		case interface{ Unwrap() http.RoundTripper }:
-			base = b.Unwrap()
-		default:
-			return false
-		}
-	}
-}
-
 // termsOf returns the terms of a request, and appends its key to memory.
 func (t *Transport) termsOf(req *http.Request, memory []byte) (r terms, key []byte) {
 	origin := appendOrigin(memory, req.URL)
@@ -210,7 +195,7 @@ func (t *Transport) termsOf(req *http.Request, memory []byte) (r terms, key []by
 		}
 	}
 	if t.Cost != nil {
-		r.trip.Prices, r.trip.TakesTurns = pricesOf(t.Cost(req)), takesTurns(t.Base)
+		r.trip.Prices = pricesOf(t.Cost(req))
 	}
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }

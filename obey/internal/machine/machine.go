@@ -67,10 +67,7 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	}
 	v := Verdict{Open: true, Certain: m.under.n == 0}
 	for i := range m.limits {
-		// Others may take all that flows in until a request waits among theirs. One does at a time.
-		if l := &m.limits[i]; l.flow == nil || m.under.priced > 0 || !t.TakesTurns {
-			m.hold(&v, l, now, t.Prices)
-		}
+		m.hold(&v, &m.limits[i], now, t.Prices)
 	}
 	if !v.Open {
 		return v
@@ -128,7 +125,7 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.number++
 	m.rate.sent(m.last, now)
 	m.last, m.probed = now, now
-	*t = Trip{Prices: t.Prices, Follows: t.Follows, TakesTurns: t.TakesTurns, number: m.number, failed: m.failed, at: now}
+	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
 		u.unordered, t.unordered = true, true
 	}

@@ -127,7 +127,6 @@ type traffic struct {
 type Trip struct {
 	Prices     []Price
 	Follows    bool // it follows a redirection
-	TakesTurns bool // it waits for its turn after Send, among the requests of other processes
 	Owner      any  // of the caller, who sets it after Send
 	number     int64
 	failed     int64 // traffic.failed when it was sent
