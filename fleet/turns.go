@@ -104,12 +104,6 @@ func (t *Turns) CloseIdleConnections() {
 	}
 }
 
-// TakesTurns reports whether requests wait here for limits in other units than requests. They do if
-// there is a Cost. A [obey.Transport] above then lets one such request at a time wait here.
-// Otherwise it would wait for units that other processes take meanwhile. It finds Turns also below
-// RoundTrippers with a method Unwrap() http.RoundTripper.
-func (t *Turns) TakesTurns() bool { return t.Cost != nil }
-
 func (t *Turns) base() http.RoundTripper {
 	if t.Base == nil {
 		return http.DefaultTransport
