@@ -17,7 +17,7 @@ import (
 // docs/vectors.md.
 func TestFuzz(t *testing.T) {
 	needNode(t)
-	program, own := buildCommand(t), build(t, ".", "./fuzz")
+	program := buildCommand(t)
 	var rows strings.Builder
 	rows.WriteString("| parser | cases that differ | section | the program | smallest case |\n|---|---|---|---|---|\n")
 	for _, p := range []struct {
@@ -25,7 +25,6 @@ func TestFuzz(t *testing.T) {
 		command []string
 		right   bool
 	}{
-		{"httpsfv " + version(t, "github.com/dunglas/httpsfv"), []string{own}, true},
 		{"structured-headers " + version(t, "structured-headers"), []string{"node", "node/fuzz.mjs"}, false},
 		{"Python, in eighty lines", []string{"python3", "python/careful.py"}, true},
 		{"Python, in twenty lines", []string{"python3", "python/fuzz.py"}, false},

@@ -20,7 +20,6 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/httpfields/ratelimit"
 	"github.com/stretchr/testify/require"
-	"resty.dev/v3"
 )
 
 // A reader is a library that reads a thousand random Fields, written by this package. README.md has
@@ -46,7 +45,6 @@ var readers = []reader{
 	{"ratelimit-header-parser, X-", "ratelimit-header-parser", readByHeaderParser(ratelimit.XRateLimit, "")},
 	{"ratelimit-header-parser, X-, Unix", "ratelimit-header-parser", readByHeaderParser(ratelimit.XRateLimitUnix, "")},
 	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", readByRetryableHTTP},
-	{"resty", "resty.dev/v3", readByResty},
 	{"go-github", "github.com/google/go-github/v88", readByGoGitHub},
 }
 
@@ -328,21 +326,6 @@ func readByRetryableHTTP(t *testing.T) {
 			resp, err := client.Get("http://api.example/")
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
-			require.Equal(t, want, server.waited)
-		})
-	})
-}
-
-func readByResty(t *testing.T) {
-	retryAfters(t, func(h http.Header, want time.Duration) {
-		synctest.Test(t, func(t *testing.T) {
-			server := &waits{refusal: h}
-			client := resty.New().SetTransport(server).SetRetryCount(1).
-				AddRetryConditions(resty.RetryConditionStatusTooManyRequests)
-			resp, err := client.R().Get("http://api.example/")
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, resp.StatusCode())
-			require.NoError(t, client.Close())
 			require.Equal(t, want, server.waited)
 		})
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
+	"github.com/throttled/throttled/v2"
 )
 
 // A server is a real rate limiter. It allows 3 requests in 60 seconds, unless the remarks in
@@ -38,12 +39,12 @@ type server struct {
 
 // servers are all servers that this package reads.
 var servers = []server{
-	{"go-chi/httprate", "github.com/go-chi/httprate", serve(httprateServer), 0},
-	{"ulule/limiter", "github.com/ulule/limiter/v3", serve(ululeServer), 0},
-	{"throttled", "github.com/throttled/throttled/v2", serve(throttledServer), 0},
-	{"sethvargo/go-limiter", "github.com/sethvargo/go-limiter", serve(goLimiterServer), 0},
+	{"go-chi/httprate", "github.com/go-chi/httprate", serve(httprateServer(3, time.Minute, ok)), 0},
+	{"ulule/limiter", "github.com/ulule/limiter/v3", serve(ululeServer(3, time.Minute, ok)), 0},
+	{"throttled", "github.com/throttled/throttled/v2", serve(throttledServer(throttled.PerMin(3), 3, ok)), 0},
+	{"sethvargo/go-limiter", "github.com/sethvargo/go-limiter", serve(goLimiterServer(3, time.Minute, ok)), 0},
 	{"tollbooth v7", "github.com/didip/tollbooth/v7", serve(tollbooth7Server), time.Second / 3},
-	{"tollbooth v8", "github.com/didip/tollbooth/v8", serve(tollbooth8Server), time.Second / 3},
+	{"tollbooth v8", "github.com/didip/tollbooth/v8", serve(tollbooth8Server(3, ok)), time.Second / 3},
 	{"fiber v2", "github.com/gofiber/fiber/v2", fiber2Server, 0},
 	{"fiber v3", "github.com/gofiber/fiber/v3", fiber3Server, 0},
 	{"gin-rate-limit", "github.com/JGLTechnologies/gin-rate-limit", serve(ginServer), 0},

@@ -17,15 +17,11 @@ const (
 	ours library = iota
 	sfv
 	hand
-	structuredHeaders
-	headerParser
 
 	libraries // their number
 )
 
-var libraryNames = [libraries]string{
-	"ratelimit", "httpsfv and checks", "strconv by hand", "structured-headers and checks (npm)", "ratelimit-header-parser (npm)",
-}
+var libraryNames = [libraries]string{"ratelimit", "httpsfv and checks", "strconv by hand"}
 
 // A work is a row of the table.
 type work struct {
@@ -33,10 +29,6 @@ type work struct {
 	// members divides the time of the row; 0 is 1.
 	members    int
 	contenders [libraries]*contender
-	// js is the work for the packages of npm; "" is none.
-	js [libraries]string
-	// input is that of js.
-	input any
 }
 
 // A contender does a work with a library.
@@ -44,7 +36,7 @@ type contender struct {
 	// time repeats the work for at least some time, and returns the nanoseconds of one.
 	time   func(atLeast time.Duration) (float64, error)
 	answer func() (answer, error)
-	allocs float64 // -1 where they are not known
+	allocs float64
 	best   float64 // in nanoseconds
 }
 
