@@ -9,7 +9,6 @@ replace github.com/httpfields/ratelimit => ../
 
 require (
 	github.com/JGLTechnologies/gin-rate-limit v1.5.4
-	github.com/PuerkitoBio/rehttp v1.4.0
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/didip/tollbooth/v7 v7.0.2
@@ -20,7 +19,6 @@ require (
 	github.com/go-chi/httprate v0.16.1
 	github.com/gofiber/fiber/v2 v2.52.15
 	github.com/gofiber/fiber/v3 v3.1.0
-	github.com/gofri/go-github-ratelimit/v2 v2.0.2
 	github.com/google/go-github/v88 v88.0.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/hashicorp/go-retryablehttp v0.7.8
