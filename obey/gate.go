@@ -270,8 +270,9 @@ func (g *Gate) Forget(key string) {
 		g.forget(k, now)
 	}
 	if strings.Index(key, "://") > 0 {
+		ofOrigin := shortOrigin(key) + keyMark
 		for name, k := range g.keys {
-			if strings.HasPrefix(name, key+keyMark) {
+			if strings.HasPrefix(name, ofOrigin) {
 				g.forget(k, now)
 			}
 		}
