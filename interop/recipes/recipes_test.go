@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"flag"
 	"go/parser"
 	"go/token"
 	"os"
@@ -10,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
-
-var update = flag.Bool("update", false, "write the code of docs/recipes.md anew")
 
 const document = "../../docs/recipes.md"
 
@@ -41,7 +39,7 @@ func programs(t *testing.T) []string {
 	require.NoError(t, err)
 	for _, file := range files {
 		file = filepath.ToSlash(file)
-		if !strings.HasSuffix(file, "_test.go") || file == "../recipes/waits/waits_test.go" { // this test is itself a program
+		if !strings.HasSuffix(file, "_test.go") {
 			programs = append(programs, file)
 		}
 	}
@@ -79,9 +77,9 @@ func TestDocument(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, tests, file)
 	}
-	if *update {
+	if *trial.Update {
 		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
 		return
 	}
-	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes . -update")
+	trial.RequireText(t, want, string(text), "the code is out of date: go test -C interop/recipes . -update")
 }

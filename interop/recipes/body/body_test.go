@@ -13,7 +13,8 @@ import (
 
 func TestBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := (&announce.Middleware{Take: InBody(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+		take, _ := fake.Take()
+		handler := (&announce.Middleware{Take: InBody(take)}).Handler(fake.JSON("hello"))
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		require.Equal(t, "\"hello\"\n", w.Body.String())

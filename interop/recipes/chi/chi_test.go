@@ -19,7 +19,8 @@ func TestChi(t *testing.T) {
 			f := announce.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
 			return announce.Decision{Fields: f}, nil
 		}}
-		router := New(&announce.Middleware{Take: fake.Spent().Take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
+		take, _ := fake.Take()
+		router := New(&announce.Middleware{Take: take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
 		for _, want := range []struct {
 			code  int
 			limit string

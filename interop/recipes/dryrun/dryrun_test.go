@@ -18,7 +18,8 @@ func TestDryRun(t *testing.T) {
 	var b bytes.Buffer
 	log.SetOutput(&b)
 	defer log.SetOutput(os.Stderr)
-	handler := (&announce.Middleware{Take: DryRun(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+	take, _ := fake.Take()
+	handler := (&announce.Middleware{Take: DryRun(take)}).Handler(fake.JSON("hello"))
 	for range 3 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))

@@ -15,9 +15,10 @@ import (
 func TestGin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gin.SetMode(gin.TestMode)
+		take, _ := fake.Take()
 		router := gin.New()
 		router.GET("/open", func(c *gin.Context) { c.String(http.StatusOK, "open") })
-		group := router.Group("/api", Limit(&announce.Middleware{Take: fake.Spent().Take}))
+		group := router.Group("/api", Limit(&announce.Middleware{Take: take}))
 		served := 0
 		group.GET("/hello", func(c *gin.Context) {
 			served++
