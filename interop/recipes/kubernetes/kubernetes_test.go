@@ -70,4 +70,5 @@ func TestConfigure(t *testing.T) {
 	require.LessOrEqual(t, refused, int64(10))
 	took, refused = load(t, func(config *rest.Config) { config.QPS = -1 })
 	t.Logf("without: %.1f s, %d refused", took.Seconds(), refused)
+	require.Greater(t, refused, int64(50))
 }
