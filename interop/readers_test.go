@@ -170,62 +170,32 @@ func readByStructuredHeaders(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// written writes random Fields in an older form. It returns the written limit and its policy,
-// without the numbers that this form cannot express.
+// written writes a random limit in an older form. It returns the limit and its policy, without the
+// numbers that this form cannot express.
 func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.Header, ratelimit.Policy, ratelimit.Limit) {
 	t.Helper()
 	for {
 		f := r.fields()
-		if len(f.Limits) == 0 {
+		if len(f.Limits) != 1 || f.Limits[0].Name == "" { // a missing name becomes "default"
 			continue
 		}
-		l, p := told(f)
+		l := f.Limits[0]
+		p, ok := f.PolicyOf(l)
+		if f.Policies = []ratelimit.Policy{p}; !ok {
+			f.Policies, p.Quota = nil, ratelimit.Unknown
+		}
+		reset, announced := l.Reset.Value()
+		if window, ok := p.Window.Value(); ok && (reset > window || !announced) {
+			continue // the first would be milliseconds, and the second the window, if nothing remains
+		}
 		h := http.Header{}
 		err := d.Set(h, f, now)
-		switch {
-		case errors.Is(err, ratelimit.ErrDuplicate), errors.Is(err, ratelimit.ErrMissing):
-			continue // draft-06 forbids two policies with one quota, draft-07 requires quota and reset
-		case errors.Is(err, ratelimit.ErrRange) && (l.Name == "" || beyond(l, p)):
-			continue // a missing name becomes "default"; a reset after the end of its window would be milliseconds
+		if errors.Is(err, ratelimit.ErrMissing) {
+			continue // draft-07 requires quota and reset
 		}
 		require.NoError(t, err, "%v", f)
 		return h, p, l
 	}
-}
-
-// told returns the limit that an older form announces, and its policy. It is the tightest of
-// the limits in requests and the limits with nothing remaining.
-func told(f ratelimit.Fields) (ratelimit.Limit, ratelimit.Policy) {
-	policy := func(l ratelimit.Limit) ratelimit.Policy {
-		p, ok := f.PolicyOf(l)
-		if !ok {
-			p.Quota = ratelimit.Unknown
-		}
-		return p
-	}
-	few := ratelimit.Fields{Policies: f.Policies}
-	for _, l := range f.Limits {
-		p := policy(l)
-		spent := l.Remaining == 0 || p.Quota == 0
-		if window, _ := p.Window.Value(); spent && l.Reset == (ratelimit.Seconds{}) && window < 1e8 {
-			l.Reset = p.Window
-		}
-		if spent || p.Unit == "" || strings.EqualFold(string(p.Unit), "requests") || len(f.Limits) == 1 {
-			few.Limits = append(few.Limits, l)
-		}
-	}
-	l, ok := few.Tightest()
-	if !ok {
-		l, _ = f.Tightest()
-	}
-	return l, policy(l)
-}
-
-// beyond reports whether the reset of a limit is after the end of its window.
-func beyond(l ratelimit.Limit, p ratelimit.Policy) bool {
-	reset, _ := l.Reset.Value()
-	window, ok := p.Window.Value()
-	return ok && reset > window
 }
 
 func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
