@@ -39,29 +39,3 @@ func TestAllocations(t *testing.T) {
 		require.LessOrEqual(t, w.contenders[ours].allocs, want, w.name)
 	}
 }
-
-func TestSame(t *testing.T) {
-	full := rate{Name: "a", Quota: 100, Window: 60, Remaining: 50, Reset: 30}
-	for _, tt := range []struct {
-		name string
-		got  func(*rate)
-		want bool
-	}{
-		{"equal", func(*rate) {}, true},
-		{"a little later", func(r *rate) { r.Reset -= 2 }, true},
-		{"milliseconds", func(r *rate) { r.Reset *= 1000 }, false},
-		{"without its window", func(r *rate) { r.Window = 0 }, true},
-		{"another window", func(r *rate) { r.Window++ }, false},
-		{"another quota", func(r *rate) { r.Quota++ }, false},
-		{"another remaining", func(r *rate) { r.Remaining++ }, false},
-		{"another name", func(r *rate) { r.Name = "b" }, false},
-		{"a unit", func(r *rate) { r.Unit = "tokens" }, false},
-		{"a key", func(r *rate) { r.Key = "x" }, false},
-	} {
-		got := full
-		tt.got(&got)
-		require.Equal(t, tt.want, same(answer{Rates: []rate{full}}, answer{Rates: []rate{got}}), tt.name)
-	}
-	require.False(t, same(answer{Rates: []rate{full}}, answer{}))
-	require.False(t, same(answer{Text: "a"}, answer{Text: "b"}))
-}
