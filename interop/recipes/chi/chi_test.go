@@ -3,7 +3,6 @@ package chi
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +27,7 @@ func TestChi(t *testing.T) {
 			{http.StatusOK, `"search";r=3;t=60, "window";r=0;t=60`},
 			{http.StatusTooManyRequests, `"window";r=0;t=60`},
 		} {
-			w := httptest.NewRecorder()
-			router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search", nil))
+			w := fake.Get(router, "/search")
 			require.Equal(t, want.code, w.Code)
 			require.Equal(t, want.limit, w.Header().Get("RateLimit"))
 		}

@@ -3,7 +3,6 @@ package echo
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,8 +26,7 @@ func TestEcho(t *testing.T) {
 			return c.String(http.StatusOK, "found")
 		})
 		for _, want := range []string{`200 "search";r=3;t=60, "window";r=0;t=60`, `429 "window";r=0;t=60`} {
-			w := httptest.NewRecorder()
-			e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search", nil))
+			w := fake.Get(e, "/search")
 			require.Equal(t, want, fmt.Sprint(w.Code, " ", w.Header().Get("RateLimit")))
 		}
 	})

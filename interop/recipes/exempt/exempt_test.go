@@ -16,8 +16,7 @@ func TestHidden(t *testing.T) {
 	handler := (&announce.Middleware{Take: func(*http.Request) (announce.Decision, error) {
 		return announce.Decision{Violated: []string{"strangers"}, Problem: ratelimit.NewProblem(ratelimit.QuotaExceeded)}, nil
 	}}).Handler(fake.JSON("hello"))
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	w := fake.Get(handler, "/")
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Empty(t, w.Header().Get("RateLimit")+w.Header().Get("RateLimit-Policy")+w.Header().Get("Retry-After"))
 	require.NotContains(t, w.Body.String(), "strangers")

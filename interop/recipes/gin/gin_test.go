@@ -2,7 +2,6 @@ package gin
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
@@ -34,8 +33,7 @@ func TestGin(t *testing.T) {
 			{"/api/hello", `"window";r=0;t=60`, http.StatusTooManyRequests},
 			{"/open", "", http.StatusOK},
 		} {
-			w := httptest.NewRecorder()
-			router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
+			w := fake.Get(router, tc.path)
 			require.Equal(t, tc.code, w.Code)
 			require.Equal(t, tc.limit, w.Header().Get("RateLimit"))
 		}

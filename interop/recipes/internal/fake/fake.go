@@ -4,6 +4,7 @@ package fake
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -38,6 +39,13 @@ func Take() (take func(*http.Request) (announce.Decision, error), taken *int) {
 // Memory sends requests to a handler without a network, which virtual time requires.
 func Memory(h http.Handler) http.RoundTripper {
 	return (&ratelimittest.API{Handler: h}).RoundTripper()
+}
+
+// Get sends a request to a handler.
+func Get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
 }
 
 // JSON answers with a value in JSON.
