@@ -46,20 +46,6 @@ func programs(t *testing.T) []string {
 	return programs
 }
 
-// A recipe has less than 40 lines, blank lines included and comments excluded.
-func TestLines(t *testing.T) {
-	for _, file := range programs(t) {
-		lines := 0
-		for line := range strings.Lines(code(t, file)) {
-			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
-				lines++
-			}
-		}
-		t.Logf("%3d %s", lines, file)
-		require.Less(t, lines, 40, file)
-	}
-}
-
 // docs/recipes.md contains the code of all programs. Each program has a test next to it.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(document)
