@@ -47,25 +47,21 @@ func (m *Machine) limitOf(s *Stock) *limit {
 // Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
 func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 	need, rate := m.need(l, prices), l.flow.rate()*m.Share
-	missing := need - m.left(l, now)
-	if rate > 0 {
-		missing += m.room(l, rate, need)
-	}
+	missing := need + m.room(l, rate, need) - m.left(l, now)
 	if missing <= 0 || need == 0 {
 		return
 	}
 	until, depends := l.end, false
-	if rate > 0 {
+	switch {
+	case rate > 0:
 		until = now.Add(scale(time.Second, missing/rate))
-	} else if !now.Before(l.end) {
-		under, wait := m.under.n, probeTime
-		if l.flow != nil { // such requests take long
-			under, wait = m.under.priced, mostBackoff
-		}
-		if under == 0 || l.flow == nil && m.probed.Before(l.end) {
-			return
-		}
-		until, depends = m.probed.Add(wait), true
+	case now.Before(l.end):
+	case l.flow != nil && m.costly > 0: // such requests take long
+		until, depends = m.probed.Add(mostBackoff), true
+	case l.flow == nil && len(m.under) > 0 && !m.probed.Before(l.end):
+		until, depends = m.probed.Add(probeTime), true
+	default:
+		return
 	}
 	if latest := m.last.Add(m.MaxWait); latest.Before(until) {
 		until = latest
@@ -75,18 +71,17 @@ func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 	}
 }
 
-// room returns how much a request with a need leaves to other clients, at a rate at which units flow
-// in. What may be left because of rounding is a part of it.
+// room returns how much a request leaves to other clients: what flows in within a second, but no
+// more than mostRoom of the quota. What may be left because of rounding is a part of it.
 func (m *Machine) room(l *limit, rate, need float64) float64 {
-	units := rate
-	if full := l.quota * m.Share; full > 0 {
-		units = min(rate, full*mostRoom, full-need)
+	if rate == 0 {
+		return 0
 	}
-	return max(units-l.flow.rounded, 0)
+	full := cmp.Or(l.quota*m.Share, math.Inf(1))
+	return max(min(rate, full*mostRoom, full-need)-l.flow.rounded, 0)
 }
 
-// need returns how much must be left for a request: what it takes, but at most what a
-// full limit holds.
+// need returns what a request takes of a limit, but at most what a full limit holds.
 func (m *Machine) need(l *limit, prices []Price) float64 {
 	units := Takes(prices, l.unit, l.policy)
 	if l.quota > 0 {
@@ -107,7 +102,6 @@ func (m *Machine) left(l *limit, now time.Time) float64 {
 	return left
 }
 
-// add adds to what is left of a limit at a time.
 func (m *Machine) add(l *limit, units float64, now time.Time) {
 	l.left = m.left(l, now) + units
 	if l.flow != nil {
@@ -135,7 +129,7 @@ func (m *Machine) taken(l *limit, t *Trip) float64 {
 	return 0
 }
 
-// An arrival is that of an answer.
+// An arrival is when an answer to a request comes.
 type arrival struct {
 	of      *Trip
 	at      time.Time
@@ -160,9 +154,8 @@ func (m *Machine) learnLimits(a *Answer, e *arrival) (stricter bool) {
 	return stricter
 }
 
-// fill sets a limit to what an answer announces, and reports whether it allows less than
-// before. If the request was sent before the limit was learnt, fill gives back its price,
-// and only lowers the limit.
+// fill sets a limit to what an answer announces, and reports whether it allows less than before.
+// If the request was sent before the limit was learnt, fill only lowers the limit.
 func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 	var from, end time.Time
 	if s.Ends {
@@ -173,7 +166,7 @@ func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 	}
 	left := m.remaining(l, s, e, from)
 	if l.learnt > 0 && (l.flow == nil && !e.newer || e.of.number <= l.learnt) {
-		m.add(l, m.taken(l, e.of), e.at) // the answer contains what is left after the request
+		m.add(l, m.taken(l, e.of), e.at) // the server has counted the request
 		stricter := left < l.left
 		l.left = min(l.left, left)
 		if s.Ends && (stricter || l.end.IsZero()) {
@@ -215,14 +208,14 @@ func (m *Machine) remaining(l *limit, s *Stock, e *arrival, from time.Time) floa
 // inFlight returns what the requests in flight take of a limit that were sent after from, because the
 // server has counted earlier requests. later is the part of requests with higher numbers than number.
 func (m *Machine) inFlight(l *limit, number int64, from time.Time) (all, later float64) {
-	t := m.under.first
-	for all = float64(m.under.n); t != nil && !from.Before(t.at); t = t.next {
-		all--
+	under := m.under
+	for len(under) > 0 && !from.Before(under[0].at) {
+		under = under[1:]
 	}
-	if m.under.priced == 0 && l.flow == nil { // each takes one
-		return all * m.need(l, nil), 0
+	if m.costly == 0 && l.flow == nil { // each takes one
+		return float64(len(under)) * m.need(l, nil), 0
 	}
-	for all = 0; t != nil; t = t.next {
+	for _, t := range under {
 		need := m.need(l, t.Prices)
 		all += need
 		if t.number > number {
@@ -325,22 +318,26 @@ func (f *flow) rate() float64 {
 // learn compares a reading with an earlier one. A limit that is full, or whose quota is unknown,
 // shows no flow.
 func (f *flow) learn(r reading, quota float64, full bool) {
-	d, isFirst := r.at.Sub(f.since.at), f.since.at.IsZero()
-	if !isFirst && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < max(2, 4*f.rounded)) {
+	was := f.since
+	d := r.at.Sub(was.at).Seconds()
+	if !was.at.IsZero() && (d < 1 || max(f.policy, f.reset)*d < max(2, 4*f.rounded)) {
 		return // rounded numbers show little of a short time, and an older answer shows nothing
 	}
-	in := r.left - f.since.left + r.taken - f.since.taken
-	if !isFirst && !r.at.Before(f.since.end) {
+	f.since = r
+	if was.at.IsZero() {
+		return
+	}
+	in := r.left - was.left + r.taken - was.taken
+	if !r.at.Before(was.end) {
 		f.steady = in < quota/2
 	}
-	if !isFirst && !full {
-		if f.times == 0 {
-			f.shown = in / d.Seconds()
-		}
-		f.shown = max((f.shown+in/d.Seconds())/2, 0)
-		f.times++
+	if full {
+		return
 	}
-	f.since = r
+	if f.times++; f.times == 1 {
+		f.shown = in / d
+	}
+	f.shown = max((f.shown+in/d)/2, 0)
 }
 
 // note stores the flow that a limit announces, and whether what is left is rounded.

@@ -46,14 +46,19 @@ type Machine struct {
 	rate    rate
 	kept    time.Time // until then the last unit is kept for a request that follows a redirection
 
-	traffic
-	bodies     int   // answers whose bodies have not ended
-	learnt     int64 // the last request when the limits were learnt
-	refused    int64 // the last request when a refusal was last counted
-	anyServed  bool  // a request has been served
-	lastSilent bool  // the newest such answer had no limits
-	answered   bool  // there has been an answer
-	priced     bool  // a request with prices has been answered
+	last       time.Time // when the last request was sent
+	probed     time.Time // the same, but zero if that request got no answer: the next goes in its place
+	number     int64     // of the last request, from 1
+	failed     int64     // requests that got no answer
+	under      []*Trip   // requests under way, in the order in which they were sent
+	costly     int       // those with prices
+	bodies     int       // answers whose bodies have not ended
+	learnt     int64     // the last request when the limits were learnt
+	refused    int64     // the last request when a refusal was last counted
+	anyServed  bool      // a request has been served
+	lastSilent bool      // the newest such answer had no limits
+	answered   bool      // there has been an answer
+	priced     bool      // a request with prices has been answered
 }
 
 // Ask returns whether a request may be sent now, or the first reason to wait. It changes nothing.
@@ -62,10 +67,10 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
 	}
 	hung := m.last.Add(min(mostBackoff, m.MaxWait)) // those in flight may hang
-	if v := m.askAnswers(now, hung, t); !v.Open {
+	if v := m.askFirst(now, hung, t); !v.Open {
 		return v
 	}
-	v := Verdict{Open: true, Certain: m.under.n == 0}
+	v := Verdict{Open: true, Certain: len(m.under) == 0}
 	for i := range m.limits {
 		m.hold(&v, &m.limits[i], now, t.Prices)
 	}
@@ -75,29 +80,8 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) {
 		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
 	}
-	return m.askSpacing(now, t)
-}
-
-// askAnswers returns whether a request waits for the answer to another one, which shows what is left.
-func (m *Machine) askAnswers(now, hung time.Time, t *Trip) Verdict {
-	if most := max(1, int(firstTrips*m.Share)); !m.answered && m.under.n >= most {
-		if next := m.under.first.at.Add(firstWait); now.Before(next) {
-			return Verdict{Until: next, Polite: true, Reason: First}
-		}
-	}
-	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
-		return Verdict{Until: next, Reason: Probe}
-	}
-	if t.Prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) {
-		return Verdict{Until: hung, Depends: true, Reason: First}
-	}
-	return Verdict{Open: true}
-}
-
-// askSpacing returns whether enough time has passed since the last request.
-func (m *Machine) askSpacing(now time.Time, t *Trip) Verdict {
 	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
-		v := Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
+		v = Verdict{Until: next, Certain: len(m.under) == 0, Reason: Backoff}
 		if m.spacing > 0 {
 			v.Reason = Limit
 		}
@@ -109,6 +93,23 @@ func (m *Machine) askSpacing(now time.Time, t *Trip) Verdict {
 	}
 	if !t.Follows && now.Before(m.kept) {
 		return Verdict{Until: m.kept, Reason: Limit}
+	}
+	return Verdict{Open: true}
+}
+
+// askFirst returns whether a request waits for the first answer of the key, of a request with prices,
+// or after a wait.
+func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
+	if most := max(1, int(firstTrips*m.Share)); !m.answered && len(m.under) >= most {
+		if next := m.under[0].at.Add(firstWait); now.Before(next) {
+			return Verdict{Until: next, Polite: true, Reason: First}
+		}
+	}
+	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
+		return Verdict{Until: next, Reason: Probe}
+	}
+	if t.Prices != nil && !m.priced && m.costly > 0 && now.Before(hung) {
+		return Verdict{Until: hung, Depends: true, Reason: First}
 	}
 	return Verdict{Open: true}
 }
@@ -126,23 +127,39 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.rate.sent(m.last, now)
 	m.last, m.probed = now, now
 	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
-	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
-		u.unordered, t.unordered = true, true
+	if t.Prices != nil {
+		m.costly++
+		if n := len(m.under); n > 0 && m.under[n-1].Prices != nil && now.Sub(m.under[n-1].at) < closeBy {
+			m.under[n-1].unordered, t.unordered = true, true
+		}
 	}
+	m.under = append(m.under, t)
 	for i := range m.limits {
 		l := &m.limits[i]
 		need := m.need(l, t.Prices)
 		m.add(l, -need, now)
 		l.sent += need
 	}
-	m.under.push(t)
+}
+
+// remove ends a request that was under way.
+func (m *Machine) remove(t *Trip) {
+	byNumber := func(u *Trip, number int64) int { return cmp.Compare(u.number, number) }
+	i, found := slices.BinarySearchFunc(m.under, t.number, byNumber)
+	if !found {
+		return
+	}
+	m.under = slices.Delete(m.under, i, i+1)
+	if t.Prices != nil {
+		m.costly--
+	}
 }
 
 // Failed takes note that a request got no answer; the server may have counted it. If it was a probe,
 // the next request goes in its place. Otherwise GCRA on a network that loses 5 % would refuse 15
 // requests in place of 7.
 func (m *Machine) Failed(t *Trip) {
-	m.under.remove(t)
+	m.remove(t)
 	m.failed++
 	if t.number == m.number {
 		m.probed = time.Time{}
@@ -159,7 +176,7 @@ func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 // Answered learns from an answer, and reports whether what is known has become newer
 // or stricter by it.
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
-	m.under.remove(t)
+	m.remove(t)
 	m.seconds.halve(a, received)
 	m.answered, m.priced = true, m.priced || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
@@ -295,7 +312,7 @@ func (m *Machine) Loss(now time.Time) Loss {
 }
 
 // UnderWay returns how many requests are in flight, bodies included.
-func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
+func (m *Machine) UnderWay() int { return len(m.under) + m.bodies }
 
 // OpenBody counts a request as under way whose answer has begun, and reports whether its
 // caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
@@ -314,12 +331,7 @@ func (m *Machine) CloseBody() { m.bodies-- }
 // Trips returns the requests under way, in the order in which they were sent. If a server counts
 // resources of a key apart, each resource has a Machine, as the key has. A request has a Trip with
 // the key, and one with each resource that it may belong to.
-func (m *Machine) Trips() iter.Seq[*Trip] {
-	return func(yield func(*Trip) bool) {
-		for t := m.under.first; t != nil && yield(t); t = t.next {
-		}
-	}
-}
+func (m *Machine) Trips() iter.Seq[*Trip] { return slices.Values(m.under) }
 
 // Join counts a request that is under way as a Trip of another Machine.
 func (m *Machine) Join(t, other *Trip, now time.Time) {

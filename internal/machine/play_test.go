@@ -221,7 +221,7 @@ func (p *play) phase(now time.Time) string {
 		return "waiting"
 	case p.m.probing || slices.ContainsFunc(p.m.limits, isUsedUp):
 		return "probing"
-	case !p.m.answered && (p.m.under.n == 0 || now.Before(p.m.under.first.at.Add(firstWait))):
+	case !p.m.answered && (len(p.m.under) == 0 || now.Before(p.m.under[0].at.Add(firstWait))):
 		return "unknown"
 	}
 	return "counting"

@@ -112,58 +112,13 @@ type Price struct {
 	Units        float64 // 0 or more
 }
 
-// traffic is what has been sent with a key.
-type traffic struct {
-	last   time.Time // when the last request was sent
-	probed time.Time // the same, but zero if that request got no answer: the next goes in its place
-	number int64     // of the last request, from 1
-	failed int64     // requests that got no answer
-	under  trips     // requests under way
-}
-
-// A Trip is a request, before and after it is sent. It is an element of the list of requests under
-// way, so it is added and removed without memory and without a search.
+// A Trip is a request, before and after it is sent.
 type Trip struct {
-	Prices     []Price
-	Follows    bool // it follows a redirection
-	Owner      any  // of the caller, who sets it after Send
-	number     int64
-	failed     int64 // traffic.failed when it was sent
-	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
-	at         time.Time
-	prev, next *Trip
-}
-
-// trips are requests under way in the order in which they were sent.
-type trips struct {
-	first, last *Trip
-	n           int
-	priced      int // those with prices
-}
-
-func (l *trips) push(t *Trip) {
-	end := &l.first
-	if l.last != nil {
-		end = &l.last.next
-	}
-	*end, t.prev, l.last = t, l.last, t
-	l.n++
-	if t.Prices != nil {
-		l.priced++
-	}
-}
-
-func (l *trips) remove(t *Trip) {
-	before, after := &l.first, &l.last // what points to t
-	if t.prev != nil {
-		before = &t.prev.next
-	}
-	if t.next != nil {
-		after = &t.next.prev
-	}
-	*before, *after = t.next, t.prev
-	l.n--
-	if t.Prices != nil {
-		l.priced--
-	}
+	Prices    []Price
+	Follows   bool // it follows a redirection
+	Owner     any  // of the caller, who sets it after Send
+	number    int64
+	failed    int64 // Machine.failed when it was sent
+	unordered bool  // sent within closeBy of another with prices: the server may have seen either first
+	at        time.Time
 }
