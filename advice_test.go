@@ -13,38 +13,18 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
 var _ fmt.Stringer = SourceNone
 
-// A row is a response and its advice.
-type row struct{ name, wire, want string }
-
-// readRows reads a table of testdata/client: a response, and after an equals sign its advice.
-func readRows(table string) (rows []row) {
-	for _, b := range blocksOf("testdata/client/" + table + ".txt") {
-		wire, want := b.cut("\n"+b.text, "\n= ")
-		rows = append(rows, row{b.name, strings.TrimPrefix(wire, "\n"), strings.TrimSuffix(want, "\n")})
-	}
-	return rows
-}
-
 // adviseCases are responses with their advice, in the form of adviceSummary.
-var adviseCases = readRows("advice")
-
-// writtenOut expands the short form of a response: "429
-//
-// Retry-After: 5" has a status and a line.
-func writtenOut(text string) string {
-	lines := strings.Split(text, " | ")
-	if status, err := strconv.Atoi(lines[0]); err == nil {
-		lines[0] = fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
-	}
-	return strings.Join(lines, "\n")
-}
+var adviseCases = trial.Rows("testdata/client/advice.txt")
 
 // adviceSummary has everything in an Advice except its Fields.
 func adviceSummary(a Advice) string {
@@ -70,11 +50,11 @@ func adviceSummary(a Advice) string {
 
 func TestAdvise(t *testing.T) {
 	for _, tc := range adviseCases {
-		t.Run(tc.name, func(t *testing.T) {
-			resp := responseOf(tc.wire)
+		t.Run(tc.Name, func(t *testing.T) {
+			resp := trial.ResponseOf(tc.Wire)
 			before := resp.Header.Clone()
-			got := Advise(resp, arrival)
-			want, fields, ok := strings.Cut(tc.want, ": ")
+			got := Advise(resp, trial.Arrival)
+			want, fields, ok := strings.Cut(tc.Want, ": ")
 			require.Equal(t, want, adviceSummary(got))
 			require.Equal(t, before, resp.Header)
 			require.Equal(t, got.Asked != got.Wait, got.Capped)
@@ -114,15 +94,15 @@ func TestCheckResponse(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			resp, body := withBody(tc.wire, tc.body)
 			before := resp.Header.Clone()
-			err := Advisor{}.CheckResponse(resp, arrival)
+			err := Advisor{}.CheckResponse(resp, trial.Arrival)
 			requireBody(t, resp, tc.body, body)
 			require.Equal(t, before, resp.Header)
 			var refused *RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, resp.StatusCode, refused.Status)
 			require.Equal(t, tc.until != 0, !refused.Until.IsZero())
-			require.True(t, tc.until == 0 || refused.Until.Equal(arrival.Add(tc.until)))
-			require.Equal(t, Advise(resp, arrival), refused.Advice)
+			require.True(t, tc.until == 0 || refused.Until.Equal(trial.Arrival.Add(tc.until)))
+			require.Equal(t, Advise(resp, trial.Arrival), refused.Advice)
 			text := err.Error()
 			var problem *Problem
 			if errors.As(err, &problem) {
@@ -137,78 +117,89 @@ func TestCheckResponse(t *testing.T) {
 		})
 	}
 	served, body := withBody(`200 | RateLimit: "a";r=0;t=30`, "{}")
-	require.NoError(t, Advisor{}.CheckResponse(served, arrival))
+	require.NoError(t, Advisor{}.CheckResponse(served, trial.Arrival))
 	requireBody(t, served, "{}", body)
-	require.NoError(t, Advisor{}.CheckResponse(nil, arrival))
-	require.Error(t, Advisor{}.CheckResponse(&http.Response{StatusCode: 429}, arrival), "without a body")
+	require.NoError(t, Advisor{}.CheckResponse(nil, trial.Arrival))
+	require.Error(t, Advisor{}.CheckResponse(&http.Response{StatusCode: 429}, trial.Arrival), "without a body")
 }
 
-func withBody(wire, text string) (*http.Response, *closing) {
-	resp, body := responseOf(writtenOut(wire)), &closing{Reader: strings.NewReader(text)}
+func withBody(wire, text string) (*http.Response, *trial.Closing) {
+	resp, body := trial.ResponseOf(trial.WrittenOut(wire)), &trial.Closing{Reader: strings.NewReader(text)}
 	resp.Body = body
 	return resp, body
 }
 
 // requireBody checks that the body can be read from its beginning, and that only the caller
 // closes it.
-func requireBody(t *testing.T, resp *http.Response, want string, body *closing) {
+func requireBody(t *testing.T, resp *http.Response, want string, body *trial.Closing) {
 	t.Helper()
 	read, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, want, string(read))
-	require.Zero(t, body.closed)
+	require.Zero(t, body.Closed)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 1, body.closed)
+	require.Equal(t, 1, body.Closed)
 }
 
 // If a body fails in the middle, it fails in the same place when it is read again.
 func TestCheckResponseBodyFails(t *testing.T) {
 	broken := errors.New("connection reset")
-	resp := responseOf(writtenOut(`429 | Content-Type: application/problem+json`))
+	resp := trial.ResponseOf(trial.WrittenOut(`429 | Content-Type: application/problem+json`))
 	resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"title"`), iotest.ErrReader(broken)))
-	require.Error(t, Advisor{}.CheckResponse(resp, arrival))
+	require.Error(t, Advisor{}.CheckResponse(resp, trial.Arrival))
 	read, err := io.ReadAll(resp.Body)
 	require.Equal(t, `{"title"`, string(read))
 	require.Equal(t, broken, err)
 }
 
 func TestAdviseOptions(t *testing.T) {
-	exhausted := responseOf(`RateLimit: "a";r=0;t=30`)
+	exhausted := trial.ResponseOf(`RateLimit: "a";r=0;t=30`)
 	for most, want := range map[time.Duration]string{
 		time.Second: "wait 1s of 30s by limit a", 30 * time.Second: "wait 30s by limit a", time.Hour: "wait 30s by limit a",
 		-1: "wait 30s by limit a", math.MaxInt64: "wait 30s by limit a",
 	} {
-		require.Equal(t, want, adviceSummary(Advisor{MaxWait: most}.Advise(exhausted, arrival)), most)
+		require.Equal(t, want, adviceSummary(Advisor{MaxWait: most}.Advise(exhausted, trial.Arrival)), most)
 	}
 	own := Advisor{Legacy: LegacyOptions{
 		Dialects: []*Dialect{mustDialect("acme",
 			DialectField{Name: "Acme-Left", Role: RoleRemaining}, DialectField{Name: "Acme-End", Role: RoleReset, Format: TimeUnix})},
 		Name: "acme",
-		Now:  arrival.Add(-time.Hour), // ignored
+		Now:  trial.Arrival.Add(-time.Hour), // ignored
 	}}
-	got := own.Advise(responseOf("Acme-Left: 0\nAcme-End: 1795230010"), arrival)
+	got := own.Advise(trial.ResponseOf("Acme-Left: 0\nAcme-End: 1795230010"), trial.Arrival)
 	require.Equal(t, 10*time.Second, got.Wait)
 	require.Equal(t, "acme", got.Limit.Name)
+}
+
+// A refusal that only the body shows is one: its Retry-After of 0 overrules no longer wait.
+func TestAdviseRefusedForZero(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "refused, wait 30s by limit a", time.Minute: "refused, wait 1m0s by refused a",
+	} {
+		c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return wait, true }}
+		got := c.Advise(trial.ResponseOf("Retry-After: 0\nRateLimit: \"a\";r=0;t=30"), trial.Arrival)
+		require.Equal(t, want, adviceSummary(got))
+	}
 }
 
 func TestAdviseHandMade(t *testing.T) {
 	now := time.Now()
 	var soon *RefusedError
-	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 60`)), time.Time{}), &soon)
+	require.ErrorAs(t, Advisor{}.CheckResponse(trial.ResponseOf(trial.WrittenOut(`429 | Retry-After: 60`)), time.Time{}), &soon)
 	require.WithinRange(t, soon.Until, now.Add(time.Minute), time.Now().Add(time.Minute))
-	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 0`)), arrival), &soon)
-	require.Equal(t, arrival, soon.Until, "Until is the arrival")
+	require.ErrorAs(t, Advisor{}.CheckResponse(trial.ResponseOf(trial.WrittenOut(`429 | Retry-After: 0`)), trial.Arrival), &soon)
+	require.Equal(t, trial.Arrival, soon.Until, "Until is the arrival")
 	require.EqualError(t, soon, "ratelimit: refused with status 429")
 	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
-	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))
+	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, trial.Arrival), new(*RefusedError))
 	require.Nil(t, bodiless.Body)
-	require.Zero(t, Advise(nil, arrival))
+	require.Zero(t, Advise(nil, trial.Arrival))
 	require.Zero(t, Advise(&http.Response{}, time.Time{}))
-	require.Zero(t, Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
+	require.Zero(t, Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, trial.Arrival))
 	got := Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
 	require.Equal(t, 3*time.Second, got.Wait)
 	trailer := &http.Response{Trailer: http.Header{"Ratelimit": {`"a";r=0;t=3`}, "Retry-After": {"5"}}}
-	require.Zero(t, Advise(trailer, arrival), "trailers are not read")
+	require.Zero(t, Advise(trailer, trial.Arrival), "trailers are not read")
 }
 
 func TestSourceString(t *testing.T) {
@@ -220,23 +211,23 @@ func TestSourceString(t *testing.T) {
 }
 
 func TestAdviseAllocations(t *testing.T) {
-	silent := responseOf(unrelated)
-	require.Zero(t, testing.AllocsPerRun(100, func() { Advise(silent, arrival) }))
+	silent := trial.ResponseOf(trial.Unrelated)
+	require.Zero(t, testing.AllocsPerRun(100, func() { Advise(silent, trial.Arrival) }))
 	// This allocation is the slice of limits.
-	limit := responseOf(unrelated)
+	limit := trial.ResponseOf(trial.Unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advise(limit, arrival) }), 1.0)
-	require.Equal(t, 600*time.Millisecond, Advise(limit, arrival).Pace)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advise(limit, trial.Arrival) }), 1.0)
+	require.Equal(t, 600*time.Millisecond, Advise(limit, trial.Arrival).Pace)
 }
 
 // The text of an Advice is for people: what to do, why, and the pace. In a log an Advice is a
 // group.
 func TestAdviceString(t *testing.T) {
 	logged := 0
-	for _, tc := range readRows("advice-text") {
-		t.Run(tc.name, func(t *testing.T) {
-			a := Advise(responseOf(tc.wire), arrival)
-			said, inLog, ok := strings.Cut(tc.want, "\n")
+	for _, tc := range trial.Rows("testdata/client/advice-text.txt") {
+		t.Run(tc.Name, func(t *testing.T) {
+			a := Advise(trial.ResponseOf(tc.Wire), trial.Arrival)
+			said, inLog, ok := strings.Cut(tc.Want, "\n")
 			require.Equal(t, said, fmt.Sprint(a))
 			if !ok {
 				return
@@ -257,18 +248,18 @@ func TestAdviceString(t *testing.T) {
 }
 
 // retryAfterCases are headers of responses, and the waits that they ask for.
-var retryAfterCases = readRows("retry-after")
+var retryAfterCases = trial.Rows("testdata/client/retry-after.txt")
 
 func TestParseRetryAfter(t *testing.T) {
 	for _, tc := range retryAfterCases {
-		t.Run(tc.name, func(t *testing.T) {
-			wait, ok := ParseRetryAfter(wire(tc.wire), arrival)
+		t.Run(tc.Name, func(t *testing.T) {
+			wait, ok := ParseRetryAfter(trial.Wire(tc.Wire), trial.Arrival)
 			got := wait.String()
 			if !ok {
 				require.Zero(t, wait)
 				got = "none"
 			}
-			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.Want, got)
 		})
 	}
 	_, ok := ParseRetryAfter(nil, time.Time{})
@@ -277,13 +268,13 @@ func TestParseRetryAfter(t *testing.T) {
 
 // In virtual time it is midnight UTC on 1 January 2000.
 func TestSetRetryAfter(t *testing.T) {
-	for _, tc := range readRows("set-retry-after") {
-		inBubble(t, tc.name, func(t *testing.T) {
-			h, want := wire(tc.wire), []string{tc.want}
+	for _, tc := range trial.Rows("testdata/client/set-retry-after.txt") {
+		trial.InBubble(t, tc.Name, func(t *testing.T) {
+			h, want := trial.Wire(tc.Wire), []string{tc.Want}
 			f := fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))
-			if text, err := strconv.Unquote(tc.want); err == nil {
+			if text, err := strconv.Unquote(tc.Want); err == nil {
 				want[0] = text
-			} else if tc.want == "none" {
+			} else if tc.Want == "none" {
 				want = nil
 			}
 			f.SetRetryAfter(h)
@@ -297,9 +288,9 @@ func TestSetRetryAfter(t *testing.T) {
 	require.Empty(t, h, "an invalid reset, negative")
 	Fields{Limits: []Limit{{Reset: SecondsOf(math.MaxInt64)}}}.SetRetryAfter(h)
 	require.Equal(t, "999999999999999", h.Get("Retry-After"), "an invalid reset, too large")
-	h = http.Header{retryAfterMsKey: {"1"}}
+	h = http.Header{text.RetryAfterMsKey: {"1"}}
 	Fields{Limits: []Limit{{Reset: SecondsOf(MaxInteger)}}}.SetRetryAfter(h)
-	require.Equal(t, []string{"999999999999999000"}, h[retryAfterMsKey], "longer than a time.Duration")
+	require.Equal(t, []string{"999999999999999000"}, h[text.RetryAfterMsKey], "longer than a time.Duration")
 	Fields{Limits: []Limit{{Reset: SecondsOf(1)}}}.SetRetryAfter(nil)
 }
 
@@ -318,7 +309,7 @@ func TestSetRetryAfterMs(t *testing.T) {
 		{"something remains", "RateLimit: \"a\";r=1;t=60\nRetry-After-Ms: 5000", "5000", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(tc.wire)
+			h := trial.Wire(tc.wire)
 			f, err := Parse(h)
 			require.NoError(t, err)
 			for range 2 { // twice is as once
@@ -342,7 +333,7 @@ func TestRaiseRetryAfter(t *testing.T) {
 		"Date":           {"Sat, 21 Nov 2026 02:59:30 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "now"},
 		"Age":            {"0", "5", "99999999999999999999", "-1", "old"},
 	}
-	clocks := []time.Time{arrival, arrival.Add(700 * time.Millisecond), time.Date(1994, time.November, 6, 8, 49, 0, 0, time.UTC),
+	clocks := []time.Time{trial.Arrival, trial.Arrival.Add(700 * time.Millisecond), time.Date(1994, time.November, 6, 8, 49, 0, 0, time.UTC),
 		time.Unix(1<<40, 0), time.Unix(-1<<40, 0)}
 	resets := []Seconds{{}, SecondsOf(-5), SecondsOf(0), SecondsOf(60), SecondsOf(MaxInteger), SecondsOf(math.MaxInt64)}
 	standard := func(h http.Header, at time.Time) time.Duration {
@@ -394,4 +385,121 @@ func lawSetRetryAfter(t testing.TB, h http.Header, f Fields) {
 		a.follow(0)
 		require.Equal(t, wait, a.Wait, "Advise understands the fields alike")
 	}
+}
+
+// Advisor.Refused can return a wait. Retry-After takes precedence over it, and it takes
+// precedence over limits.
+func TestAdvisorRefusedWait(t *testing.T) {
+	const minute = time.Minute
+	for _, tc := range []struct {
+		name, wire string
+		wait       time.Duration
+		refused    bool
+		want       string
+	}{
+		{"GitHub's secondary limit", "403 | X-RateLimit-Limit: 5000 | X-RateLimit-Remaining: 17 | X-RateLimit-Reset: 1800", minute, true,
+			"refused, wait 1m0s by refused, pace 1m45.882352942s"},
+		{"in a success", "200", minute, true, "refused, wait 1m0s by refused, no fields"},
+		{"no refusal", "200", minute, false, "no fields"},
+		{"no refusal, and a limit", `200 | RateLimit: "a";r=0;t=30`, minute, false, "wait 30s by limit a"},
+		{"next to Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
+		{"no time, next to a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
+		{"no time", "429", -1, true, "refused, no fields"},
+		{"a status that is a refusal", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
+		{"for longer than obeyed", "200", time.Hour, true, "refused, wait 10m0s of 1h0m0s by refused, no fields"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return tc.wait, tc.refused }}
+			require.Equal(t, tc.want, adviceSummary(c.Advise(trial.ResponseOf(trial.WrittenOut(tc.wire)), trial.Arrival)))
+		})
+	}
+	a := Advice{Refused: true, Wait: minute, Source: SourceRefused, Limit: Limit{Name: "a", Remaining: 0}}
+	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
+}
+
+// Delay is what a loop waits for before it sends a request again.
+func TestAdviceDelay(t *testing.T) {
+	for _, tc := range []struct {
+		name, wire string
+		attempt    int
+		least      time.Duration // half of the most, unless it is the wait
+		most       time.Duration
+	}{
+		{"nothing refused", "200", 3, 0, 0},
+		{"nothing refused, and something remains", `200 | RateLimit: "a";r=5;t=3`, 0, 0, 0},
+		{"a success after which nothing remains", `200 | RateLimit: "a";r=0;t=30`, 9, 30 * time.Second, 30 * time.Second},
+		{"a refusal with a time", "429 | Retry-After: 7", 9, 7 * time.Second, 7 * time.Second},
+		{"longer than MaxWait", "429 | Retry-After: 86400", 0, DefaultMaxWait, DefaultMaxWait},
+		{"a bare refusal", "429", 0, time.Second / 2, time.Second},
+		{"a bare refusal again", "429", 1, time.Second, 2 * time.Second},
+		{"the longest", "503", 5, 16 * time.Second, 32 * time.Second},
+		{"longer would be too long", "429", 6, 16 * time.Second, 32 * time.Second},
+		{"for ever", "429", math.MaxInt, 16 * time.Second, 32 * time.Second},
+		{"before the first", "429", -1, time.Second / 2, time.Second},
+		{"long before the first", "429", math.MinInt, time.Second / 2, time.Second},
+		{"a refusal that asks for no wait", "429 | Retry-After: 0", 1, time.Second, 2 * time.Second},
+		{"something remains", `429 | RateLimit: "a";r=5;t=3`, 0, time.Second / 2, time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := Advise(trial.ResponseOf(trial.WrittenOut(tc.wire)), trial.Arrival)
+			low, high := time.Duration(math.MaxInt64), time.Duration(0)
+			for range 200 {
+				d := a.Delay(tc.attempt)
+				low, high = min(low, d), max(high, d)
+			}
+			require.GreaterOrEqual(t, low, tc.least)
+			require.LessOrEqual(t, high, tc.most)
+			require.Equal(t, tc.least < tc.most, high-low > (tc.most-tc.least)/2, "it is random if the server asked for no wait")
+		})
+	}
+	require.Zero(t, Advice{Refused: true, Final: true}.Delay(3))
+	require.Zero(t, Advice{}.Delay(3))
+}
+
+// A loop around a server that refuses, and names no time, sends few requests.
+func TestAdviceDelayLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, sent := time.Now(), 0
+		for attempt := 0; time.Since(began) < time.Minute; attempt++ {
+			sent++
+			time.Sleep(Advise(trial.ResponseOf("HTTP/1.1 429 Too Many Requests"), time.Now()).Delay(attempt))
+		}
+		require.LessOrEqual(t, sent, 8)
+	})
+}
+
+// A final refusal asks for no wait, whatever the fields ask for.
+func TestAdviseFinal(t *testing.T) {
+	c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return Final, true }}
+	for _, wire := range []string{"429", "429 | Retry-After: 60", `200 | RateLimit: "a";r=0;t=30`, "403 | X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 30"} {
+		resp := trial.ResponseOf(trial.WrittenOut(wire))
+		a := c.Advise(resp, trial.Arrival)
+		require.True(t, a.Refused && a.Final, wire)
+		require.Zero(t, max(a.Wait, a.Asked, a.Delay(2)), wire)
+		require.Equal(t, SourceRefused, a.Source)
+		require.True(t, strings.HasPrefix(a.String(), "refused for good (Advisor.Refused"), a.String())
+		err := c.CheckResponse(resp, trial.Arrival)
+		var refused *RefusedError
+		require.ErrorAs(t, err, &refused)
+		require.Zero(t, refused.Until)
+	}
+	c.Refused = func(*http.Response) (time.Duration, bool) { return Final, false }
+	require.False(t, c.Advise(trial.ResponseOf("HTTP/1.1 429 Too Many Requests"), trial.Arrival).Final, "only a refusal can be final")
+	c.Refused = func(*http.Response) (time.Duration, bool) { return Final + 1, true }
+	a := c.Advise(trial.ResponseOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 5"), trial.Arrival)
+	require.Equal(t, []any{false, 5 * time.Second}, []any{a.Final, a.Wait}, "other waits of 0 or less are unknown")
+}
+
+// Malformed has the faults of fields, and the rest of the advice is as without them.
+func TestAdviseMalformed(t *testing.T) {
+	a := Advise(trial.ResponseOf("RateLimit: \"burst\";r=-37;t=20\nX-RateLimit-Limit: many"), trial.Arrival)
+	require.Equal(t, "RateLimit, X-Ratelimit-Limit", faultsOf(t, a.Malformed))
+	var e *FieldError
+	require.ErrorAs(t, a.Malformed, &e)
+	require.Equal(t, "go on", a.String())
+	require.NoError(t, Advise(trial.ResponseOf(`RateLimit: "burst";r=37;t=20`), trial.Arrival).Malformed)
+	require.NoError(t, Advise(nil, trial.Arrival).Malformed)
+	require.NoError(t, Advise(trial.ResponseOf("Age: 5\nRateLimit: x y"), trial.Arrival).Malformed, "fields from a cache are not read")
 }

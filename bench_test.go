@@ -1,16 +1,12 @@
 package ratelimit
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,8 +18,8 @@ const (
 
 // amongOthers adds fields of limits to a response with twenty other fields.
 func amongOthers(lines string) http.Header {
-	h := wire(unrelated)
-	maps.Copy(h, wire(lines))
+	h := trial.Wire(trial.Unrelated)
+	maps.Copy(h, trial.Wire(lines))
 	return h
 }
 
@@ -35,7 +31,7 @@ var benchmarkHeaders = []struct {
 	dialect string
 	allocs  int
 }{
-	{"none", wire(unrelated), 0, "", 0},
+	{"none", trial.Wire(trial.Unrelated), 0, "", 0},
 	{"ids of a cloud", amongOthers(`
 		X-Amzn-Requestid: 5bbd2b3c-6f8a-4f0f-8d3f-0a7b6c5d4e3f
 		X-Amzn-Trace-Id: Root=1-5759e988-bd862e3fe1be46a994272793
@@ -94,52 +90,7 @@ func TestSetAllocations(t *testing.T) {
 	h, f := http.Header{}, fieldsOf(t, `"default";q=100;w=60`, `"default";r=50;t=30`)
 	require.NoError(t, XRateLimit.Set(h, f, late))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = XRateLimit.Set(h, f, late) }), 6.0)
-	require.Equal(t, wire("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30"), h)
-}
-
-func TestRoundTripAllocations(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		lines string
-		want  float64
-	}{
-		{"no fields", "", 1},
-		{"current fields", LimitField + ": " + benchLimit, 4},
-		{"older fields", "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", 4},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			answer := responseOf(unrelated + tc.lines)
-			// If a request had to wait, it would fail, and the test with it.
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			rt := &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return answer, nil })}
-			req := newRequest(t, example).WithContext(ctx)
-			require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), tc.want)
-			resp, err := rt.RoundTrip(req)
-			require.NoError(t, err)
-			require.Equal(t, tc.lines != "", Advise(resp, arrival).Pace > 0)
-		})
-	}
-}
-
-// TestSizedHeaders: a header of 1 MiB takes little memory (law 12), because most of it is not read.
-// The test would not end if any reader took more than linear time.
-func TestSizedHeaders(t *testing.T) {
-	const room = 8 << 20 // for the results of 1024 fields, or of 16 lines
-	took := func(h http.Header) uint64 {
-		return allocated(func() { _ = Advise(&http.Response{Header: h}, late) })
-	}
-	took(http.Header{"X-Remaining": {"5"}}) // makes the tables
-	for _, tt := range sizedHeaders {
-		t.Run(tt.name, func(t *testing.T) {
-			h := tt.make(hostileSize)
-			require.Less(t, took(h), uint64(room))
-			lawHostile(t, h)
-			_, _ = ParseRetryAfter(h, late)
-			Expose(h)
-			Check(&http.Response{StatusCode: http.StatusOK, Header: h})
-		})
-	}
+	require.Equal(t, trial.Wire("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30"), h)
 }
 
 // TestHostileShapes reads the shapes in older fields.
@@ -164,101 +115,6 @@ func lawHostile(t *testing.T, h http.Header) {
 	}
 }
 
-// hostileSize is the length of the headers of sizedHeaders. It is the longest header that
-// package http reads from a server by default.
-const hostileSize = 1 << 20
-
-// ordinaryHeader returns a header of a given length, with fields that are not about limits.
-func ordinaryHeader(size int) http.Header { return keysOf(size, "X-Custom-Field-%d", "some value") }
-
-// sizedHeaders are headers of a given length that cost a reader more than ordinary fields.
-var sizedHeaders = []struct {
-	name string
-	make func(size int) http.Header
-}{
-	{"short names", func(n int) http.Header { return keysOf(n, "A%d", "b") }},
-	{"ordinary names, and a remaining", func(n int) http.Header {
-		h := ordinaryHeader(n)
-		h["X-Foo-Remaining"] = []string{"5"}
-		return h
-	}},
-	{"ordinary names of a family, and a remaining", func(n int) http.Header {
-		h := ordinaryHeader(n)
-		h["X-Custom-Remaining"] = []string{"5"}
-		return h
-	}},
-	{"glued words", func(n int) http.Header { return keysOf(n, "Limits#Bucketkeyin%d-Limused", "1") }},
-	{"glued words behind the anchor", func(n int) http.Header { return keysOf(n, "X-Ratelimit-Limitslimitslimitsx%d", "1") }},
-	{"a stop word", func(n int) http.Header { return keysOf(n, "X-Ratelimit-N%d-Url", "1") }},
-	{"remaining numbers", func(n int) http.Header { return keysOf(n, "X-P%d-Remaining", "1") }},
-	{"limits", func(n int) http.Header { return keysOf(n, "X-Ratelimit-Remaining-N%d", "1") }},
-	{"limits of families", func(n int) http.Header { return keysOf(n, "X-N%d-Ratelimit-Remaining", "1") }},
-	{"an exception", func(n int) http.Header { return keysOf(n, "X-Mbx-Used-N%d", "1") }},
-	{"waits", func(n int) http.Header { return keysOf(n, "X-N%d-Retry-After", "5") }},
-	{"lines of a function", func(n int) http.Header { return linesOf(n, "X-App-Usage", "1") }},
-	{"lines of JSON", func(n int) http.Header { return linesOf(n, "X-App-Usage", `{"call_count":1}`) }},
-	{"lines of remaining numbers", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Remaining", "1") }},
-	{"lines of quotas", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "1") }},
-	{"lines of malformed quotas", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "x") }},
-	{"lines of policies", func(n int) http.Header { return linesOf(n, "Ratelimit-Policy", "1;w=1") }},
-	{"lines of the Dictionary", func(n int) http.Header { return linesOf(n, "Ratelimit", "limit=1, reset=1") }},
-	{"a list of remaining numbers", func(n int) http.Header {
-		return http.Header{"X-Ratelimit-Remaining": {strings.Repeat("1, ", n/3) + "1"}}
-	}},
-	{"a list of resets", func(n int) http.Header { return http.Header{"X-Ratelimit-Reset": {strings.Repeat("1, ", n/3) + "1"}} }},
-	{"a list of quotas", func(n int) http.Header { return http.Header{"X-Ratelimit-Limit": {strings.Repeat("1, ", n/3) + "1"}} }},
-	{"a long Dictionary", func(n int) http.Header {
-		return http.Header{"Ratelimit": {strings.Repeat("limit=1,", n/8) + "reset=1"}}
-	}},
-	{"parallel lists", func(n int) http.Header {
-		list := membersOf(n/2, "%d, ")
-		return http.Header{"X-Ratelimit-Limit": {list}, "X-Ratelimit-Remaining": {list}}
-	}},
-	{"a record", func(n int) http.Header { return http.Header{"X-Ratelimit-Remaining": {membersOf(n, "n%[1]d=%[1]d;")}} }},
-	{"bans", func(n int) http.Header { return http.Header{"X-Sentry-Rate-Limits": {membersOf(n, "%[1]d:n%[1]d,")}} }},
-	{"comments", func(n int) http.Header { return http.Header{"Ratelimit-Limit": {membersOf(n, ";c%[1]d=%[1]d")}} }},
-	{"Integer policies", func(n int) http.Header { return http.Header{"Ratelimit-Policy": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
-	{"one Integer policy", func(n int) http.Header { return http.Header{"Ratelimit-Policy": {strings.Repeat("9;w=9,", n/6)}} }},
-	{"parameters", func(n int) http.Header { return http.Header{"Ratelimit": {parametersOf(n)}} }},
-	{"policies behind the quota", func(n int) http.Header { return http.Header{"X-Ratelimit-Limit": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
-}
-
-// keysOf returns a header of a given length, with one line in each field.
-func keysOf(size int, format, value string) http.Header {
-	before, behind, _ := strings.Cut(http.CanonicalHeaderKey(format), "%d")
-	h := make(http.Header, size/(len(format)+len(": \r\n")+len(value)))
-	for i := 0; size > 0; i++ {
-		key := before + strconv.Itoa(i) + behind
-		h[key] = []string{value}
-		size -= len(key) + len(": \r\n") + len(value)
-	}
-	return h
-}
-
-// membersOf returns a list of a given length. Each member has its own number.
-func membersOf(size int, format string) string {
-	b := make([]byte, 0, size+len(format))
-	for i := 1; len(b) < size; i++ {
-		b = fmt.Appendf(b, format, i)
-	}
-	return string(b)
-}
-
-// parametersOf returns members of a given length in all, with as many parameters as are read.
-func parametersOf(size int) string {
-	one := `"";r=1`
-	for i := range maxWritten - 1 {
-		one += ";" + strconv.FormatInt(int64(36*36*10+i%(maxParams-1)), 36)
-	}
-	return strings.Repeat(one+",", size/len(one)-1) + one
-}
-
-// linesOf returns a header of a given length, with many lines of one field.
-func linesOf(size int, key, value string) http.Header {
-	n := size/(len(key)+len(": \r\n")+len(value)) + 1
-	return http.Header{key: slices.Repeat([]string{value}, n)}
-}
-
 // BenchmarkHostile reads field values of a given size, in shapes that cost a careless parser
 // more than linear time.
 func BenchmarkHostile(b *testing.B) {
@@ -276,55 +132,4 @@ func BenchmarkHostile(b *testing.B) {
 			})
 		}
 	}
-}
-
-// BenchmarkSizedHeaders reports the cost of sizedHeaders for a client, in multiples of ordinary
-// fields of 1 MiB. Law 12 bounds it by ten.
-func BenchmarkSizedHeaders(b *testing.B) {
-	advise := func(h http.Header) time.Duration {
-		start := time.Now()
-		Advise(&http.Response{StatusCode: http.StatusOK, Header: h}, late)
-		return time.Since(start)
-	}
-	ordinary := ordinaryHeader(hostileSize)
-	for _, tt := range sizedHeaders {
-		h := tt.make(hostileSize)
-		b.Run(tt.name, func(b *testing.B) {
-			b.ReportAllocs()
-			ours, base := advise(h), advise(ordinary)
-			for b.Loop() { // the fastest of each, alternately: both see the same machine
-				ours, base = min(ours, advise(h)), min(base, advise(ordinary))
-			}
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(ours)/float64(base), "ratio")
-		})
-	}
-}
-
-// BenchmarkGateState reads the state of 10,000 keys. In the fastest round, gap-ns is the longest
-// time that Keys took between two keys. It includes the time for which the lock is held.
-func BenchmarkGateState(b *testing.B) {
-	const keys = 10_000
-	var g Gate
-	for i := range keys {
-		p, _ := g.TryEnter("https://api.example/" + strconv.Itoa(i))
-		p.Answered(Advice{Wait: time.Hour, Fields: Fields{Limits: []Limit{{Name: "a", Reset: SecondsOf(3600)}}}}, time.Now())
-	}
-	b.ReportAllocs()
-	shortest, n := time.Hour, 0
-	for b.Loop() {
-		last, longest := time.Now(), time.Duration(0)
-		n = 0
-		for key := range g.Keys() {
-			longest = max(longest, time.Since(last))
-			if w, ok := g.State(key); ok && w.Reason == "limit" {
-				n++
-			}
-			last = time.Now()
-		}
-		shortest = min(shortest, longest)
-	}
-	require.Equal(b, keys, n)
-	b.ReportMetric(float64(shortest), "gap-ns")
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/keys, "ns/key")
 }

@@ -24,7 +24,7 @@ func buildPrograms(t *testing.T, programs, files map[string]string, env ...strin
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/*/*.go", "internal/*/*.txt"} {
+	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "announce/*.go", "internal/*/*.go", "internal/*/*.txt"} {
 		paths, err := filepath.Glob(filepath.FromSlash(pattern))
 		require.NoError(t, err)
 		for _, path := range paths {
@@ -106,12 +106,12 @@ func main() {
 	write := func(call, imports string) string {
 		return strings.NewReplacer("IMPORTS", imports, "CALL", call).Replace(program)
 	}
-	const ours = `"github.com/httpfields/ratelimit"`
+	const ours, announce = `"github.com/httpfields/ratelimit"`, `"github.com/httpfields/ratelimit/announce"`
 	dir := buildPrograms(t, map[string]string{
 		"without":    write("", ""),
 		"retryafter": write("println(ratelimit.ParseRetryAfter(resp.Header, time.Now()))", ours+`; "time"`),
 		"parse":      write("f, err := ratelimit.Parse(resp.Header); println(len(f.Limits), err)", ours),
-		"add":        write("println(ratelimit.FixedWindow{Quota: 10}.Fields().Add(resp.Header))", ours),
+		"add":        write("println(announce.FixedWindow{Quota: 10}.Fields().Add(resp.Header))", announce),
 	}, nil, "GOOS=linux", "GOARCH=amd64")
 	size := func(name string) float64 {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -129,22 +129,55 @@ func main() {
 	}
 }
 
-// Packages in internal do not import packages above them.
+// floorOf returns the floor of a package of the module. A package below internal is on the lowest
+// floor, unless it needs the root. Any other folder is a room, which needs the root.
+func floorOf(path string, needsRoot bool) int {
+	first, rest, _ := strings.Cut(path, "/")
+	switch {
+	case first == "cmd" || first == "examples":
+		return 5
+	case first == "internal" && needsRoot:
+		return 4
+	case first == "internal" || strings.HasPrefix(rest, "internal/"):
+		return 0
+	case first == "ratelimittest": // it may use announce
+		return 3
+	case first == "":
+		return 1
+	}
+	return 2
+}
+
+// Imports lead down: from the programs to the rooms, from the rooms to the root, and from there to
+// the packages in internal. Rooms do not import each other. A new package needs no row here.
 func TestFloors(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/httpfields/ratelimit"
-	for name, want := range map[string][]string{
-		"text": {}, "machine": {}, "limiters": {}, "sf": {"text"}, "older": {"text"}, "report": {"", "text", "older"}, "proxy": {"", "text"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{join .Imports \"\\n\"}}", "./internal/"+name)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		got := []string{}
-		for path := range strings.Lines(string(out)) {
-			if rest, ours := strings.CutPrefix(strings.TrimSpace(path), module); ours {
-				got = append(got, strings.TrimPrefix(strings.TrimPrefix(rest, "/internal"), "/"))
+	list := func(what string) map[string][]string { // the packages of the module, by the package that needs them
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}{{range ."+what+"}} {{.}}{{end}}", "./...")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		all := map[string][]string{}
+		for line := range strings.Lines(string(out)) {
+			var ours []string
+			for _, path := range strings.Fields(line) {
+				if rest, ok := strings.CutPrefix(path, module); ok {
+					ours = append(ours, strings.TrimPrefix(rest, "/"))
+				}
 			}
+			all[ours[0]] = ours[1:]
 		}
-		require.Subset(t, want, got, name)
+		return all
 	}
+	imports, deps := list("Imports"), list("Deps")
+	floor := func(path string) int { return floorOf(path, slices.Contains(deps[path], "")) }
+	for path, needed := range imports {
+		for _, other := range needed {
+			from, to := floor(path), floor(other)
+			among := from == to && from != 2 && from != 1 // packages on one floor, but not two rooms
+			require.True(t, to < from || among, "%q imports %q", path, other)
+			require.False(t, strings.HasPrefix(path, "obey/internal"), "%q imports %q: the machine is told numbers", path, other)
+		}
+	}
+	require.Greater(t, len(imports), 15)
 }

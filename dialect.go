@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -27,6 +28,9 @@ const (
 	RoleWindow    Role = Role(older.Window)    // the length of the window, as a time
 	RoleName      Role = Role(older.Name)      // the name of the policy
 	RolePolicies  Role = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
+
+	RoleUsedFraction = RolePolicies + 1 // the used part of the quota, from 0 to 1: 0.42; without other numbers the quota is 100 percent
+	RoleUsedPercent  = RolePolicies + 2 // the same part in percent: 42
 )
 
 // A DialectField defines a header field.
@@ -37,16 +41,17 @@ type DialectField struct {
 	Name   string
 	Role   Role       // the part of a limit in the field; a field with RoleNone is not read
 	Format TimeFormat // the form of the time in a field with RoleReset or RoleWindow
-	Policy string     // the policy of the field, such as "burst"; "" is that of the response; the match of a * in Name is appended: "burst-search"
-	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
-	Unit   Unit       // of the policy, if no field has one; "" is absent
+	Policy string     // the name of the policy, such as "burst"; "" is the policy of the response; the match of a * in Name is appended: "burst-search"
+	Window Seconds    // the window of the policy, such as SecondsOf(60), if the response has none; may be absent
+	Unit   Unit       // the unit of the policy, if no field has one; "" is absent
 
 	behind string // the key of windows if all policies follow a quota (drafts 00 to 03), or ""
 }
 
-// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them in
-// addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be changed,
-// and is safe for concurrent use. The zero Dialect has no fields. Use [NewDialect] to make others.
+// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads these
+// fields in addition to the fields that it knows. [Dialect.Set] writes them. A Dialect cannot be
+// changed, and is safe for concurrent use. The zero Dialect has no fields; [NewDialect] makes
+// others.
 type Dialect struct {
 	name   string
 	usual  string         // the names of the fields for the usual roles, with their words in place of a #
@@ -54,16 +59,17 @@ type Dialect struct {
 	behind string         // of the usual field for the quota
 	fields []DialectField // the others
 
-	once sync.Once // makes the next four at first use, so that unused dialects cost nothing
-	all  []DialectField
-	rows *older.Table
-	keys []string // of all fields
-	many bool     // a name contains a *, so every limit is written
+	once   sync.Once // makes the next five at first use, so that unused dialects cost nothing
+	all    []DialectField
+	rows   *older.Table
+	keys   []string // of all fields
+	many   bool     // a name contains a *, so every limit is written
+	counts bool     // a field has a quota or a remaining
 
 	custom bool // NewDialect made it
 }
 
-// NewDialect returns a dialect. After reading with it, [Fields.Dialect] is its name. To
+// NewDialect returns a dialect. If [ParseAny] reads its fields, [Fields.Dialect] is its name. To
 // derive a dialect from another, add to a copy of its fields:
 //
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
@@ -116,10 +122,12 @@ func (d *Dialect) table() *older.Table {
 			f := &d.all[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
 			d.many = d.many || f.Role != RoleNone && strings.Contains(f.Name, "*")
-			rows = append(rows, older.Row{
-				Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
-				Window: f.Window.n, Unit: string(f.Unit),
-			})
+			d.counts = d.counts || f.Role == RoleQuota || f.Role == RoleRemaining
+			row := older.Row{Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy, Window: f.Window.n, Unit: string(f.Unit)}
+			if f.Role > RolePolicies {
+				row.Role, row.Format = older.Used, older.Fraction+older.Format(f.Role-RoleUsedFraction)
+			}
+			rows = append(rows, row)
 		}
 		d.rows = older.NewTable(d.name, rows)
 	})
@@ -131,7 +139,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !isDialectName(f.Name), !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
+	case f.Role < 0 || f.Role > RoleUsedPercent, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, draft.MinWindow):
 		return ErrRange
 	}
 	return nil
@@ -145,8 +153,8 @@ func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions]. [LookupDialect] has
-// more. They are pure data, so unused dialects are not in a program's binary.
+// These are the dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
+// [LookupDialect] has more. They are pure data, so unused dialects are not in a program's binary.
 var (
 	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
 	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
@@ -195,26 +203,30 @@ func LookupDialect(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If
-// names of fields contain a *, it writes every limit, else the tightest limit and its policy.
-// It leaves out absent numbers, and numbers for which the dialect has no field.
+// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If the name
+// of a field contains a *, Set writes every limit. Otherwise it writes the tightest limit and its
+// policy. It leaves out absent numbers, and numbers for which the dialect has no field.
 //
-// Readers assume that the only limit of an older form limits requests. So if f has limits of
-// requests, Set writes only these and limits with nothing remaining. If nothing remains and f
-// has no Reset, Set writes a Window of up to three years in its place.
+// Readers assume that the only limit of an older form limits requests. Set therefore prefers limits
+// of requests, and limits with nothing remaining. If nothing remains of a limit without a Reset,
+// Set writes its Window in place of the Reset, unless the Window is longer than three years.
 //
-// Points in time count from now, in whole seconds. The zero time means time.Now(). A field of
-// Integer policies gets all policies with a window, or stays if it is in the current form.
-// [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
-// of the first limit.
+// Points in time count from now, in whole seconds. The zero time means time.Now(). A list of
+// policies, as in [Draft06], gets every policy that has a window. A RateLimit-Policy in the current
+// form stays as it is. If [LegacyOptions] has the dialect, the same Now and the name of the first
+// limit, [ParseAny] reads every number back unchanged.
 //
 // On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps
-// ErrRange if a number is below 0 or above MaxInteger, or would be read as another number, such as
-// a reset of thirty years. It wraps ErrSyntax if a policy's name in the place of a * is not a
-// lower-case token, or if another policy's name is not printable ASCII. It wraps ErrDuplicate for
-// two limits of one name, for two Integer policies of one quota (draft-06 Section 3.2), and for a
-// draft-07 field next to the current fields. It wraps ErrMissing if draft-07 has no quota or no
-// reset, or if no field can carry anything of f. A nil h is an error too.
+//
+//   - ErrRange, if a number is below 0 or above MaxInteger, or would be read as another number,
+//     such as a reset of thirty years;
+//   - ErrSyntax, if the name of a policy is not printable ASCII, or if it replaces a * and is not a
+//     lower-case token;
+//   - ErrDuplicate, for two limits with one name, two Integer policies with one quota (draft-06
+//     Section 3.2), and a draft-07 field next to the current fields;
+//   - ErrMissing, if draft-07 lacks a quota or a reset, or if no field can carry anything of f.
+//
+// A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -222,8 +234,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	d.table()
-	w := writing{d: d, h: h, clock: text.Clock{Header: h, Arrived: now}, policies: f.Policies}
+	w := writing{d: d, rows: d.table(), h: h, clock: text.Clock{Header: h, Arrived: now}, policies: f.Policies}
 	w.fields, w.lines = make([]older.Field, 0, len(d.all)), make([]string, 0, len(d.all))
 	err := w.choose(&f)
 	for i := 0; i < len(w.limits) && err == nil; i++ {
@@ -232,23 +243,31 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if err == nil {
 		err = w.verify()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		w.replace()
 	}
-	d.remove(h)
-	for i := range w.fields {
-		h[w.fields[i].Key] = w.fields[i].Lines
-	}
-	return nil
+	return err
 }
 
-// remove deletes the fields of a dialect. It keeps a field of policies in the current form.
-func (d *Dialect) remove(h http.Header) {
-	for key, lines := range h {
-		if role, ok := d.table().Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
-			delete(h, key)
+// replace replaces the dialect's fields in the header, except a field of policies in the current
+// form.
+func (w *writing) replace() {
+	for key, lines := range w.h {
+		if !w.d.many && w.writes(key) { // a fast path, if a header is used again
+			continue
+		}
+		if role, ok := w.rows.Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
+			delete(w.h, key)
 		}
 	}
+	for i := range w.fields {
+		w.h[w.fields[i].Key] = w.fields[i].Lines
+	}
+}
+
+// writes reports whether a field is written.
+func (w *writing) writes(key string) bool {
+	return slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key })
 }
 
 // conflict returns an error if d cannot be written next to the current fields.
@@ -256,9 +275,9 @@ func (d *Dialect) conflict() error {
 	if d == nil {
 		return errors.New("it is nil")
 	}
-	for _, key := range [...]string{limitKey, policyKey} {
+	for _, key := range [...]string{draft.LimitKey, draft.PolicyKey} {
 		role, ok := d.table().Role(key)
-		if ok && !(key == policyKey && role == older.Policies) { // a list of policies yields to the current form
+		if ok && !(key == draft.PolicyKey && role == older.Policies) { // a list of policies is not written next to the current form
 			return refuse(fieldName(key), ErrDuplicate)
 		}
 	}
@@ -268,9 +287,10 @@ func (d *Dialect) conflict() error {
 // A writing is a set of fields that is being written.
 type writing struct {
 	d        *Dialect
-	h        http.Header // as it was
-	clock    text.Clock  // of the response
-	policies []Policy    // all
+	rows     *older.Table // of d
+	h        http.Header  // as it was
+	clock    text.Clock   // of the response
+	policies []Policy     // all
 	limits   []writtenLimit
 	fields   []older.Field
 	lines    []string // of all fields
@@ -284,14 +304,13 @@ type writtenLimit struct {
 	reset            Seconds
 }
 
-// implied is the number of seconds, three years, up to which a window can replace a reset. No
-// form reads a number below it as a point in time.
+// implied is three years in seconds. A shorter window can replace a reset, because no form reads it
+// as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies. If names of fields contain a *, it takes
-// every limit, else the tightest limit. Without limits it takes the first policy. A missing policy
-// has the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do
-// not know its window. A limit with nothing remaining therefore gets its wait as a Reset.
+// choose selects the limits to write, and their policies: see Set. Without limits it takes the
+// first policy. A missing policy has the Quota Unknown. Readers do not know the window of a limit,
+// so a limit with nothing remaining gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
@@ -320,10 +339,10 @@ func (w *writing) choose(f *Fields) error {
 	}
 	seen := map[string]bool{}
 	for _, l := range limits {
-		if seen[nameID(l.Name)] {
+		if seen[l.Name] {
 			return refuse(w.anyName(), ErrDuplicate)
 		}
-		seen[nameID(l.Name)] = true
+		seen[l.Name] = true
 		w.limits = append(w.limits, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
 	}
 	return nil
@@ -336,6 +355,7 @@ func (w *writing) write(l *writtenLimit) error {
 	}
 	for i := range w.d.all {
 		field, key := &w.d.all[i], w.d.keys[i]
+		w.record(field.Role, key, l)
 		value, err := w.value(field, key, l)
 		if err == nil && value != "" {
 			err = w.put(key, l.Name, value)
@@ -347,57 +367,105 @@ func (w *writing) write(l *writtenLimit) error {
 	return nil
 }
 
-// value returns the value of a field for a limit, or "", and records the numbers in it.
-func (w *writing) value(field *DialectField, key string, l *writtenLimit) (value string, err error) {
-	p := l.policy
+// record stores the numbers that a reader will find in a field with a role.
+func (w *writing) record(role Role, key string, l *writtenLimit) {
+	switch {
+	case role == RoleQuota && key == draft.LimitKey: // the Dictionary has all three
+		l.quota, l.remaining, l.reset = l.policy.Quota, l.Remaining, l.Reset
+	case role == RoleQuota:
+		l.quota = l.policy.Quota
+	case role == RoleRemaining:
+		l.remaining = l.Remaining
+	case role == RoleUsed && w.d.counts && l.share() != Unknown: // the third number follows from the other two
+		l.quota, l.remaining = l.policy.Quota, l.Remaining
+	case role == RoleReset:
+		l.reset = l.Reset
+	case role > RolePolicies && !w.d.counts && l.share() != Unknown:
+		l.quota, l.remaining = 100, 100-l.share()
+	}
+}
+
+// share returns the used part of the quota, in percent, rounded up, or Unknown.
+func (l *writtenLimit) share() int64 {
+	switch quota := l.policy.Quota; {
+	case l.Remaining < 0 || l.Remaining > quota:
+		return Unknown
+	case l.Remaining > 0:
+		return text.MulDivUp(uint64(quota-l.Remaining), 100, uint64(quota))
+	}
+	return 100
+}
+
+// value returns the value of a field for a limit, or "".
+func (w *writing) value(field *DialectField, key string, l *writtenLimit) (string, error) {
 	switch field.Role {
 	case RoleQuota:
-		if l.quota = p.Quota; key == limitKey {
-			return w.dictionary(l)
-		}
-		if value, err = w.count(p.Quota); value != "" && field.behind != "" && !w.d.many {
-			others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
-			return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first as that of the quota
-		}
-		return value, err
+		return w.quota(field, key, l)
 	case RoleRemaining:
-		l.remaining = l.Remaining
 		return w.count(l.Remaining)
 	case RoleUsed:
-		other := func(f DialectField) bool { return f.Role == RoleQuota || f.Role == RoleRemaining }
-		if l.Remaining >= 0 && l.Remaining <= p.Quota && slices.ContainsFunc(w.d.all, other) {
-			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from the other two
-			return w.count(p.Quota - l.Remaining)
+		if w.d.counts && l.share() != Unknown {
+			return w.count(l.policy.Quota - l.Remaining)
 		}
 	case RoleReset:
-		l.reset = l.Reset
 		return w.time(l.Reset, field.Format)
 	case RoleWindow:
-		if p.Window.ok && p.Window.n < minWindow {
-			return "", ErrRange
+		return w.window(l.policy.Window, field.Format)
+	case RoleUsedPercent:
+		return w.count(l.share())
+	case RoleUsedFraction:
+		if l.share() != Unknown {
+			return strconv.FormatFloat(float64(l.share())/100, 'f', -1, 64), nil
 		}
-		if field.Format == TimeMilli || field.Format == TimeDuration {
-			return w.time(p.Window, field.Format)
-		}
-		return w.time(p.Window, TimeSeconds)
 	case RoleName:
 		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
 			return l.Name, nil
 		}
 	case RolePolicies:
-		if w.d.many || isCurrent(w.h[key]) {
-			return "", nil
-		}
-		seen := make(map[int64]bool, len(w.policies))
-		for i := range w.policies {
-			if q := w.policies[i].Quota; seen[q] && q != Unknown {
-				return "", ErrDuplicate
-			}
-			seen[w.policies[i].Quota] = true
-		}
-		return appendPolicies("", "w", w.policies) // draft-06 Section 3.2
+		return w.policyList(key)
 	}
 	return "", nil
+}
+
+// quota returns the quota of a limit, followed by all policies if the field has them.
+func (w *writing) quota(field *DialectField, key string, l *writtenLimit) (string, error) {
+	if key == draft.LimitKey {
+		return w.dictionary(l)
+	}
+	p := l.policy
+	value, err := w.count(p.Quota)
+	if value == "" || field.behind == "" || w.d.many {
+		return value, err
+	}
+	others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
+	return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first policy as the policy of the quota
+}
+
+// window formats the window of a policy, in seconds unless the format is another span of time.
+func (w *writing) window(s Seconds, format TimeFormat) (string, error) {
+	if s.ok && s.n < draft.MinWindow {
+		return "", ErrRange
+	}
+	if format != TimeMilli && format != TimeDuration {
+		format = TimeSeconds
+	}
+	return w.time(s, format)
+}
+
+// policyList returns all policies as a list of Integer policies (draft-06 Section 3.2). It returns
+// "" if the field cannot have them all, or is in the current form.
+func (w *writing) policyList(key string) (string, error) {
+	if w.d.many || isCurrent(w.h[key]) {
+		return "", nil
+	}
+	seen := make(map[int64]bool, len(w.policies))
+	for i := range w.policies {
+		if q := w.policies[i].Quota; seen[q] && q != Unknown {
+			return "", ErrDuplicate
+		}
+		seen[w.policies[i].Quota] = true
+	}
+	return appendPolicies("", "w", w.policies)
 }
 
 // put adds a field. The name of the limit replaces a * in its key.
@@ -411,12 +479,12 @@ func (w *writing) put(key, name, value string) error {
 	switch {
 	case len(w.fields) == older.MaxFields:
 		return ErrTooMany
-	case slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key }):
+	case w.writes(key):
 		return ErrDuplicate
 	}
 	n := len(w.lines)
 	w.lines = append(w.lines, value)
-	w.fields = append(w.fields, w.d.table().Field(key, w.lines[n:n+1:n+1]))
+	w.fields = append(w.fields, w.rows.Field(key, w.lines[n:n+1:n+1]))
 	return nil
 }
 
@@ -439,13 +507,12 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 
 // dictionary returns the field RateLimit of draft-07 Section 3. remaining is optional in it.
 func (w *writing) dictionary(l *writtenLimit) (string, error) {
-	if isCurrent(w.h[limitKey]) {
+	if isCurrent(w.h[draft.LimitKey]) {
 		return "", ErrDuplicate
 	}
-	l.remaining, l.reset = l.Remaining, l.Reset
-	quota, err := w.count(l.quota)
-	remaining, err2 := w.count(l.remaining)
-	reset, err3 := w.time(l.reset, TimeSeconds)
+	quota, err := w.count(l.policy.Quota)
+	remaining, err2 := w.count(l.Remaining)
+	reset, err3 := w.time(l.Reset, TimeSeconds)
 	if err := cmp.Or(err, err2, err3); err != nil {
 		return "", err
 	}
@@ -458,7 +525,7 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// appendPolicies appends policies with a window as Integer policies. key is that of the window.
+// appendPolicies appends policies with a window as Integer policies. key is the key of the window.
 func appendPolicies(list, key string, policies []Policy) (string, error) {
 	b := []byte(list)
 	for i := range policies {
@@ -466,7 +533,7 @@ func appendPolicies(list, key string, policies []Policy) (string, error) {
 		if !p.Window.ok || p.Quota == Unknown {
 			continue
 		}
-		if !sf.IsInteger(p.Quota, 0) || !sf.IsInteger(p.Window.n, minWindow) {
+		if !sf.IsInteger(p.Quota, 0) || !sf.IsInteger(p.Window.n, draft.MinWindow) {
 			return "", ErrRange
 		}
 		if len(b) > 0 {
@@ -475,14 +542,14 @@ func appendPolicies(list, key string, policies []Policy) (string, error) {
 		b = append(strconv.AppendInt(b, p.Quota, 10), ";"+key+"="...)
 		b = strconv.AppendInt(b, p.Window.n, 10)
 		var err error
-		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // two: the quota and the window
+		if b, _, err = p.Params.append(b, draft.Policies, 2); err != nil { // two: the quota and the window
 			return "", err
 		}
 	}
 	return string(b), nil
 }
 
-// verify reads back the fields that would be written, and compares.
+// verify reads back the fields that would be written, and compares the numbers.
 func (w *writing) verify() error {
 	switch {
 	case len(w.limits) == 0:
@@ -504,8 +571,8 @@ func (w *writing) verify() error {
 
 // in reports whether f contains the written numbers.
 func (l *writtenLimit) in(f *Fields) bool {
-	got, id := Limit{Remaining: Unknown}, nameID(cmp.Or(l.Name, defaultName))
-	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return nameID(m.Name) == id }); i >= 0 {
+	got, id := Limit{Remaining: Unknown}, cmp.Or(l.Name, defaultName)
+	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return m.Name == id }); i >= 0 {
 		got = f.Limits[i]
 	}
 	policies := matcher{policies: f.Policies}

@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // lawSet is law 9: the dialect reads back every number that Set writes, and on error Set
@@ -104,6 +105,11 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
 		m = got.Limits[i]
 	}
+	if parts := has(d, RoleUsedFraction, RoleUsedPercent) && !has(d, RoleQuota, RoleRemaining); parts && ok && 0 <= l.Remaining && l.Remaining <= p.Quota {
+		q, _ := got.PolicyOf(m)
+		require.EqualValues(t, []int64{100, l.Remaining * 100 / max(p.Quota, 1)}, []int64{q.Quota, m.Remaining}, "%v of %v", l, got)
+		return
+	}
 	dictionary := has(d, RoleQuota) && d.fields[0].Name == LimitField
 	if has(d, RoleRemaining) || dictionary {
 		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
@@ -132,6 +138,10 @@ var writtenDialects = []*Dialect{
 	&draft00, &draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter, GitHub, &gitLab, OpenAI, Anthropic,
 }
 
+// setDialects also have dialects with parts of a quota.
+var setDialects = append(slices.Clone(writtenDialects),
+	dialectOf("Acme-Used fraction, Acme-Reset reset"), dialectOf("Acme-*-Used percent"), dialectOf("Acme-Limit quota, Acme-Used percent"))
+
 func TestLookupDialect(t *testing.T) {
 	for _, d := range writtenDialects {
 		got, ok := LookupDialect(d.Name())
@@ -152,7 +162,7 @@ func dialectOf(said string) *Dialect {
 	if d, ok := LookupDialect(said); ok {
 		return d
 	}
-	roles := []string{"none", "quota", "remaining", "used", "reset", "window", "name", "policies"}
+	roles := []string{"none", "quota", "remaining", "used", "reset", "window", "name", "policies", "fraction", "percent"}
 	var fields []DialectField
 	for field := range strings.SplitSeq(said, ", ") {
 		name, role, _ := strings.Cut(field, " ")
@@ -170,18 +180,18 @@ func dialectOf(said string) *Dialect {
 // equals sign, and the written lines follow. An error is after an exclamation mark.
 func TestSet(t *testing.T) {
 	for _, b := range readBlocks("set") {
-		given, rest := b.cut("\n"+b.text, "\n= ")
-		dialect, written := b.cut(rest, "\n")
-		d, h := dialectOf(dialect), wire(given)
+		given, rest := b.Cut("\n"+b.Text, "\n= ")
+		dialect, written := b.Cut(rest, "\n")
+		d, h := dialectOf(dialect), trial.Wire(given)
 		f := fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))
-		eachClock(t, b.name, written, func(t *testing.T, want string, now time.Time) {
+		eachClock(t, b.Name, written, func(t *testing.T, want string, now time.Time) {
 			h := http.Header{}
 			lawSet(t, d, f, now)
 			if err := d.Set(h, f, now); err != nil {
 				require.Equal(t, strings.TrimSpace(want), "! "+strings.TrimPrefix(err.Error(), "ratelimit: "))
 				return
 			}
-			require.Equal(t, wire(want), h)
+			require.Equal(t, trial.Wire(want), h)
 		})
 	}
 }
@@ -189,19 +199,19 @@ func TestSet(t *testing.T) {
 // Set replaces the fields of the dialect, and no other fields.
 func TestSetReplaces(t *testing.T) {
 	f := Fields{Policies: []Policy{{Name: "minute", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "minute", Remaining: 4}}}
-	h := wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
+	h := trial.Wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
 	require.NoError(t, xRateLimitByName.Set(h, f, late))
-	require.Equal(t, wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
+	require.Equal(t, trial.Wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
 
-	h = wire("RateLimit-Reset: 9\nRateLimit-Policy: 9;w=9\nRateLimit-Policy: 8;w=8")
+	h = trial.Wire("RateLimit-Reset: 9\nRateLimit-Policy: 9;w=9\nRateLimit-Policy: 8;w=8")
 	require.NoError(t, Draft06.Set(h, f, late))
-	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"), h)
+	require.Equal(t, trial.Wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"), h)
 	require.NoError(t, Draft06.Set(h, Fields{}, late))
 	require.Empty(t, h)
 
-	h = wire("RateLimit-Policy: \"minute\";q=5;w=60\nRateLimit-Limit: 9")
+	h = trial.Wire("RateLimit-Policy: \"minute\";q=5;w=60\nRateLimit-Limit: 9")
 	require.NoError(t, Draft06.Set(h, f, late))
-	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: \"minute\";q=5;w=60"), h, "the current form stays")
+	require.Equal(t, trial.Wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: \"minute\";q=5;w=60"), h, "the current form stays")
 
 	h = http.Header{"ratelimit-policy": {`"minute";q=5;w=60`}, "Ratelimit-Policy": {"9;w=9"}}
 	require.NoError(t, Draft06.Set(h, f, late))
@@ -275,9 +285,9 @@ func TestSetRefuses(t *testing.T) {
 	f.Policies[0].Params = append(f.Policies[0].Params, Param{"k", int64(1)})
 	require.ErrorIs(t, Draft06.Set(http.Header{}, f, late), ErrTooMany)
 	f.Policies[0].Params = nil
-	h := wire("RateLimit: \"a\";r=1")
+	h := trial.Wire("RateLimit: \"a\";r=1")
 	require.ErrorIs(t, Draft07.Set(h, f, late), ErrDuplicate, "next to the current form")
-	require.Equal(t, wire("RateLimit: \"a\";r=1"), h)
+	require.Equal(t, trial.Wire("RateLimit: \"a\";r=1"), h)
 	require.Equal(t, errNilHeader, Draft07.Set(nil, f, late))
 	for _, format := range []TimeFormat{TimeUnix, TimeUnixMilli, TimeHTTPDate, TimeRFC3339} {
 		for _, now := range []time.Time{time.Unix(-5, 0), time.Unix(1<<60, 0)} {
@@ -310,7 +320,7 @@ func TestSetRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	windows := []int64{1, 10, 60, 300, 3600, 86400, 7 * 86400}
-	for _, d := range writtenDialects {
+	for _, d := range setDialects {
 		for range 300 {
 			quota := rnd.Int64N(100000)
 			window := windows[rnd.IntN(len(windows))]
@@ -340,7 +350,7 @@ func TestNewDialect(t *testing.T) {
 		{"a policy that is not printable", DialectField{Name: "Acme", Policy: "caf\u00e9"}, ErrSyntax},
 		{"a unit that is not printable", DialectField{Name: "Acme", Unit: "caf\u00e9"}, ErrSyntax},
 		{"a role below the first", DialectField{Name: "Acme", Role: -1}, ErrRange},
-		{"a role behind the last", DialectField{Name: "Acme", Role: RolePolicies + 1}, ErrRange},
+		{"a role behind the last", DialectField{Name: "Acme", Role: RoleUsedPercent + 1}, ErrRange},
 		{"a format below the first", DialectField{Name: "Acme", Format: -1}, ErrRange},
 		{"a format behind the last", DialectField{Name: "Acme", Format: TimeDuration + 1}, ErrRange},
 		{"a window of 0", DialectField{Name: "Acme", Window: SecondsOf(0)}, ErrRange},
@@ -371,7 +381,7 @@ func TestNewDialect(t *testing.T) {
 	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
 	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft gets another role
 		d, _ := LookupDialect(name)
-		for role := range RolePolicies + 1 {
+		for role := range RoleUsedPercent + 1 {
 			fields := d.Fields()
 			fields[0].Role = role
 			_ = mustDialect("mine", fields...).Set(http.Header{}, Fields{ // any result is allowed, but no panic
@@ -396,6 +406,8 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "Acme-Burst", Role: RoleQuota, Policy: "burst"},
 		{Name: "Acme-Left", Role: RoleRemaining, Unit: "points", Window: SecondsOf(5)},
 		{Name: "Acme-Rules", Role: RolePolicies},
+		{Name: "Acme-*-Part", Role: RoleUsedFraction},
+		{Name: "Acme-*-Pct", Role: RoleUsedPercent},
 		{Name: "Acme-Title", Role: RoleName},
 		{Name: "Acme-Until", Role: RoleReset, Format: TimeRFC3339, Policy: "pair"},
 		{Name: "Acme-Long", Role: RoleWindow, Format: TimeMilli, Policy: "pair"},
@@ -432,7 +444,7 @@ func has(d *Dialect, wanted ...Role) bool {
 
 // An empty RateLimit-Policy is not read, whichever field is first.
 func TestEmptyPolicyNextToDraft07(t *testing.T) {
-	h := http.Header{policyKey: {""}, limitKey: {"limit=10, remaining=5, reset=5"}}
+	h := http.Header{draft.PolicyKey: {""}, draft.LimitKey: {"limit=10, remaining=5, reset=5"}}
 	got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{Draft07}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"default : 5/10 w=- t=5"}, vendorLimits(got))

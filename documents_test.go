@@ -3,16 +3,17 @@ package ratelimit
 import (
 	"fmt"
 	"go/ast"
+
+	"github.com/httpfields/ratelimit/internal/trial"
+
 	goparser "go/parser"
 	"go/token"
 	"go/types"
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,29 +23,49 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A code has the declarations and texts of the Go files of a folder.
+// A code has the declarations and texts of the Go files of folders.
 type code struct {
 	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
 	rows  map[string]bool // string literals of tests, and cases of the tables and vectors in testdata: the names of subtests
 }
 
-// rootCode is the code of the package.
-var rootCode = sync.OnceValue(func() code { return readCode(".") })
-
-// readCode reads the Go files of a folder, and of its folder internal.
-func readCode(dir string) code {
+// moduleCode is the code of the module. Names outside of the root have the name of their package
+// before them, such as draft.Limits, except in tests.
+var moduleCode = sync.OnceValue(func() code {
 	c := code{names: map[string]bool{}, rows: map[string]bool{}}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != "." || path == "examples" {
+			return fs.SkipDir // a nested module
+		}
+		c.read(path, path != ".")
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return c
+})
+
+// read adds the code and the tables of a folder. If qualified is true, names outside of tests have
+// the name of the package before them.
+func (c *code) read(dir string, qualified bool) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
-	inner, _ := filepath.Glob(filepath.Join(dir, "internal", "*", "*.go"))
-	for _, file := range append(files, inner...) {
+	for _, file := range files {
 		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
 		if err != nil {
 			panic(err)
 		}
-		for _, d := range f.Decls {
-			c.declare(d)
+		test, prefix := strings.HasSuffix(file, "_test.go"), ""
+		if qualified && !test {
+			prefix = f.Name.Name + "."
 		}
-		if strings.HasSuffix(file, "_test.go") {
+		for _, d := range f.Decls {
+			c.declare(prefix, d)
+		}
+		if test {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 					s, _ := strconv.Unquote(lit.Value)
@@ -54,28 +75,31 @@ func readCode(dir string) code {
 			})
 		}
 	}
-	for _, tables := range []string{"older", "check", "fields", "middleware", "client"} {
-		files, _ := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
-		for _, file := range files {
-			for _, b := range blocksOf(file) {
-				c.rows[strings.ReplaceAll(b.name, " ", "_")] = true
-			}
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.txt"))
+	for _, file := range tables {
+		if strings.Contains(file, "testdata") {
+			c.readNames(file, `(?m)^## (.*)$`)
 		}
 	}
-	vectors, _ := filepath.Glob(filepath.Join(dir, "testdata", "vectors", "*.json"))
+	vectors, _ := filepath.Glob(filepath.Join(dir, "*.json"))
 	for _, file := range vectors {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			panic(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)^\{"name":"([^"]*)"`).FindAllSubmatch(b, -1) {
-			c.rows[strings.ReplaceAll(string(m[1]), " ", "_")] = true
-		}
+		c.readNames(file, `(?m)^\{"name":"([^"]*)"`)
 	}
-	return c
 }
 
-func (c *code) declare(d ast.Decl) {
+// readNames adds the names of the cases in a file.
+func (c *code) readNames(file, pattern string) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(b, -1) {
+		c.rows[strings.ReplaceAll(string(m[1]), " ", "_")] = true
+	}
+}
+
+// declare adds the names of a declaration.
+func (c *code) declare(prefix string, d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		name := d.Name.Name
@@ -83,20 +107,20 @@ func (c *code) declare(d ast.Decl) {
 			of, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*"), "[")
 			name = of + "." + name
 		}
-		c.names[name] = true
+		c.names[prefix+name] = true
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
 			switch s := s.(type) {
 			case *ast.ValueSpec:
 				for _, n := range s.Names {
-					c.names[n.Name] = true
+					c.names[prefix+n.Name] = true
 				}
 			case *ast.TypeSpec:
-				c.names[s.Name.Name] = true
+				c.names[prefix+s.Name.Name] = true
 				if st, ok := s.Type.(*ast.StructType); ok {
 					for _, f := range st.Fields.List {
 						for _, n := range f.Names {
-							c.names[s.Name.Name+"."+n.Name] = true
+							c.names[prefix+s.Name.Name+"."+n.Name] = true
 						}
 					}
 				}
@@ -124,9 +148,9 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
-	root := rootCode()
+	module := moduleCode()
 	quoted := regexp.MustCompile("`([^`]+)`( in (examples/\\w+))?")
-	checked, missing := 0, released(t)
+	checked, missing := 0, trial.Released(t)
 	for i, line := range strings.Split(string(text), "\n") {
 		cells := strings.Split(line, " | ")
 		if !strings.HasPrefix(line, "| ") || len(cells) < 4 {
@@ -135,7 +159,7 @@ func TestConformance(t *testing.T) {
 		test := ""
 		for _, cell := range cells[len(cells)-2:] { // code and test
 			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
-				name, in := m[1], &root
+				name, in := m[1], &module
 				if m[3] != "" {
 					if m[3] == "examples/server" && missing {
 						continue
@@ -144,8 +168,8 @@ func TestConformance(t *testing.T) {
 						t.Errorf("line %d: no folder %s", i+1, m[3])
 						continue
 					}
-					example := readCode(m[3])
-					in = &example
+					in = &code{names: map[string]bool{}, rows: map[string]bool{}}
+					in.read(m[3], false)
 				}
 				checked++
 				first, row, isRow := strings.Cut(name, "/")
@@ -169,74 +193,17 @@ func TestConformance(t *testing.T) {
 	require.Greater(t, checked, 100, "the tables are read")
 }
 
-// CONTRIBUTING.md names each file of the package, and only existing files and code.
-func TestContributing(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("CONTRIBUTING.md")
-	require.NoError(t, err)
-	root := rootCode()
-	declared := map[string]bool{}
-	for name := range root.names {
-		declared[name] = true
-		if _, member, ok := strings.Cut(name, "."); ok {
-			declared[member] = true
-		}
-	}
-	checked := 0
-	for _, m := range regexp.MustCompile("`([A-Za-z_./]{4,})`").FindAllStringSubmatch(string(text), -1) {
-		name := m[1]
-		switch {
-		case name == "case" || name == "reason" || strings.Contains(name, "http.") || strings.HasPrefix(name, "testing/"):
-		case strings.HasPrefix(name, "interop") || strings.HasPrefix(name, "fleet") || strings.HasPrefix(name, "tools"): // nested modules, which are not in a release of the root
-		case strings.ContainsAny(name, "/_") || strings.HasSuffix(name, ".go"):
-			_, err := os.Stat(name)
-			require.True(t, err == nil || declared[name], "%s does not exist", name)
-			checked++
-		default:
-			require.True(t, declared[name], "no %s", name)
-			checked++
-		}
-	}
-	require.Greater(t, checked, 60, "the file is read")
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	inner, err := filepath.Glob("internal/*/*.go")
-	require.NoError(t, err)
-	for _, file := range append(files, inner...) {
-		require.True(t, strings.HasSuffix(file, "_test.go") || strings.Contains(string(text), "`"+file+"`"), "%s is in no table", file)
-	}
-}
-
-// readSection returns the part of a document between <!-- name --> and <!-- /name -->. It
-// also returns a function that replaces this part.
-func readSection(t testing.TB, file, name string) (with func(string) string, part string) {
-	t.Helper()
-	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	before, rest, ok := strings.Cut(string(text), begin)
-	require.True(t, ok, "%s has no %q", file, begin)
-	part, after, ok := strings.Cut(rest, end)
-	require.True(t, ok, "%s has no %q", file, end)
-	return func(part string) string { return before + begin + part + end + after }, part
-}
-
-// checkSection fails if a part of a document is out of date. With -update it rewrites the part.
-func checkSection(t testing.TB, file, name, want string) {
-	t.Helper()
-	with, got := readSection(t, file, name)
-	if *update {
-		got = want
-		require.NoError(t, os.WriteFile(file, []byte(with(want)), 0o644))
-	}
-	require.True(t, want == got, "%s: %q is out of date: go test -update .", file, name)
-}
-
 // The code of README.md and of docs is in the examples, word for word, so that it compiles and
 // runs. A test in interop runs the program of README.md.
 func TestReadmeCode(t *testing.T) {
-	examples, err := os.ReadFile("example_readme_test.go")
-	require.NoError(t, err)
+	var examples []byte
+	for _, dir := range []string{".", "obey", "announce", "ratelimittest"} {
+		for _, name := range []string{"example_test.go", "readme_test.go"} {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			require.NoError(t, err)
+			examples = append(examples, b...)
+		}
+	}
 	for file, least := range map[string]int{"README.md": 6, "docs/client.md": 2, "docs/older.md": 2, "docs/gateway.md": 1} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -251,20 +218,9 @@ func TestReadmeCode(t *testing.T) {
 	}
 }
 
-// README.md is short, and begins with a program.
-func TestReadmeLength(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	lines := strings.Split(string(text), "\n")
-	require.LessOrEqual(t, len(lines), 250)
-	require.LessOrEqual(t, len(strings.Fields(string(text))), 1300, "words, those of the code included")
-	first := slices.Index(lines, "```go")
-	require.True(t, 0 <= first && first < 40, first)
-}
-
 // The words of docs/older.md have the roles in its table.
 func TestReadmeWords(t *testing.T) {
-	_, rows := readSection(t, "docs/older.md", "words")
+	_, rows := trial.ReadSection(t, "docs/older.md", "words")
 	roles := map[string]Role{
 		"quota": RoleQuota, "remaining": RoleRemaining, "used": RoleUsed, "reset": RoleReset, "window": RoleWindow, "name of the policy": RoleName,
 		"list of policies": RolePolicies,
@@ -311,48 +267,5 @@ func TestReadmeDialects(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name(), variable, strings.Join(fields, " "), reset)
 	}
-	checkSection(t, "docs/older.md", "dialects", b.String())
-}
-
-// draftSwaps convert draft.go to the next draft. The keys of RateLimit change places. Names
-// may be Tokens, and are compared without case.
-var draftSwaps = map[string]string{
-	`(?m)^\tremainingKey( *)= "r"$`:         "\tremainingKey$1= \"a\"",
-	`(?m)^\tresetKey( *)= "t"$`:             "\tresetKey$1= \"w\"",
-	`(?m)^\tnextRemainingKey( *)= "a"$`:     "\tnextRemainingKey$1= \"r\"",
-	`(?m)^\tnextResetKey( *)= "w"( //.*)?$`: "\tnextResetKey$1= \"t\"",
-	`(?m)^const tokenNames = false$`:        "const tokenNames = true",
-	`(?m)^(func nameID.*) return name }$`:   "$1 return nextNameID(name) }",
-}
-
-// TestDraftMoves changes only draft.go, as CONTRIBUTING.md describes. The package then reads,
-// writes and checks the next draft, and still reads the current draft. The older forms do not
-// change, although some use w. A program in testdata/draft is compiled with the changed
-// package, and shows this.
-func TestDraftMoves(t *testing.T) {
-	t.Parallel()
-	read := func(path string) string {
-		b, err := os.ReadFile(path)
-		require.NoError(t, err)
-		return string(b)
-	}
-	draft := read("draft.go")
-	for pattern, swap := range draftSwaps {
-		re := regexp.MustCompile(pattern)
-		require.Len(t, re.FindAllString(draft, -1), 1, pattern)
-		draft = re.ReplaceAllString(draft, swap)
-	}
-	rules := regexp.MustCompile(`(?m)^\trule\w+`).FindAllString(read("check_rules.go"), -1)
-	files := map[string]string{"draft.go": draft, "messages.go": `package ratelimit
-
-func AllMessages() (all []string) {
-	for _, r := range append(modelRules[:], ` + strings.Join(rules, ",") + `) {
-		all = append(all, r.message)
-	}
-	return all
-}`}
-	dir := buildPrograms(t, map[string]string{"moved": read("testdata/draft/main.go")}, files)
-	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "moved")).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Equal(t, read("testdata/draft/output.txt"), string(out))
+	trial.CheckSection(t, "docs/older.md", "dialects", b.String())
 }

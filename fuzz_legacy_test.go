@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // lawLegacy checks four facts. The result of ParseAny is valid. An error names a field of the
@@ -101,13 +102,13 @@ func lawAny(t testing.TB, h http.Header) {
 	current, _ := Parse(h)
 	if current.Limits != nil {
 		requireEqual(t, current.Limits, got.Limits)
-		require.Equal(t, currentDialect, got.Dialect)
+		require.Equal(t, draft.Current, got.Dialect)
 		if current.Policies != nil {
 			requireEqual(t, current.Policies, got.Policies)
 		}
 		return
 	}
-	if got.Dialect == nextDialect {
+	if got.Dialect == draft.Next {
 		lawNext(t, h)
 		return
 	}
@@ -146,7 +147,7 @@ func addLegacySeeds(f *testing.F) {
 	}
 	for _, table := range olderTables {
 		for _, tt := range readTable(table) {
-			f.Add(spell(tt.wire, late))
+			f.Add(trial.Spell(tt.wire, late))
 		}
 	}
 	f.Add(`X-App-Usage: {"x":[{"type":"t","call_count":99.5,"estimated_time_to_regain_access":1e300}]}`)
@@ -155,7 +156,7 @@ func addLegacySeeds(f *testing.F) {
 func FuzzOlder(f *testing.F) {
 	addLegacySeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		h, _ := readLines(text)
+		h, _ := trial.ReadLines(text)
 		lawLegacy(t, h)
 	})
 }
@@ -163,7 +164,7 @@ func FuzzOlder(f *testing.F) {
 func FuzzParseAny(f *testing.F) {
 	addLegacySeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		h, _ := readLines(text)
+		h, _ := trial.ReadLines(text)
 		lawAny(t, h.Clone())
 		d, ok := ParseRetryAfter(h, late)
 		require.True(t, d >= 0 && (ok || d == 0))
@@ -248,7 +249,7 @@ func (f family) key(name, role, unit string) string {
 }
 
 func FuzzDialectSet(f *testing.F) {
-	for i := range writtenDialects {
+	for i := range setDialects {
 		f.Add(i, "default", "minute", int64(100), int64(37), int64(30), int64(60), int64(784887120), uint8(0))
 		f.Add(i, "a b", "requests", int64(MaxInteger), int64(0), int64(MaxInteger), int64(0), int64(1), uint8(1))
 		f.Add(i, "", "input-tokens", int64(0), int64(-1), int64(-1), int64(1), int64(-1), uint8(2))
@@ -256,7 +257,7 @@ func FuzzDialectSet(f *testing.F) {
 		f.Add(i, "daily", "1m", int64(5), int64(4), int64(1000), int64(60000), int64(1795230000), uint8(9))
 	}
 	f.Fuzz(func(t *testing.T, dialect int, name, other string, quota, remaining, reset, window, now int64, shape uint8) {
-		d := writtenDialects[uint(dialect)%uint(len(writtenDialects))]
+		d := setDialects[uint(dialect)%uint(len(setDialects))]
 		own := Policy{Name: name, Quota: quota, Window: SecondsOf(window)}
 		second := Policy{Name: other, Quota: quota / 2, Window: SecondsOf(window / 2), Params: Params{{"burst", remaining}}}
 		fields := Fields{

@@ -10,13 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dunglas/httpsfv"
-	"github.com/stretchr/testify/require"
-
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // The fuzzers check the laws for arbitrary input. A newline separates two field lines, because a
@@ -60,10 +60,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, policies, limits string, hasPolicies, hasLimits bool) {
 		h := http.Header{}
 		if hasPolicies {
-			h[policyKey] = fuzzLines(policies)
+			h[draft.PolicyKey] = fuzzLines(policies)
 		}
 		if hasLimits {
-			h[limitKey] = fuzzLines(limits)
+			h[draft.LimitKey] = fuzzLines(limits)
 		}
 		lawParse(t, h)
 	})
@@ -132,13 +132,14 @@ func FuzzFormat(f *testing.F) {
 	})
 }
 
+// addResponses adds the responses of the tables and vectors.
 func addResponses(f *testing.F) {
 	for _, tc := range adviseCases {
-		f.Add(200, tc.wire, int64(0), int64(0))
+		f.Add(200, tc.Wire, int64(0), int64(0))
 	}
-	for _, tc := range lintCases {
-		if len(tc.wire) < 1000 {
-			f.Add(302, tc.wire, int64(1795230000), int64(time.Second))
+	for _, v := range trial.ReadVectors[trial.ResponseVector](f, "lint") {
+		if lines := strings.Join(trial.BytesOf(v.Header), "\n"); len(lines) < 1000 {
+			f.Add(302, lines, int64(1795230000), int64(time.Second))
 		}
 	}
 	for _, s := range seeds() {
@@ -151,7 +152,7 @@ func addResponses(f *testing.F) {
 func FuzzAdvise(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, received, most int64) {
-		resp, _ := anyResponse(lines)
+		resp, _ := trial.AnyResponse(lines)
 		resp.StatusCode = status
 		c := Advisor{MaxWait: time.Duration(most)}
 		a := c.Advise(resp, time.Unix(received, 0))
@@ -204,8 +205,8 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 // numbers, and allows the Advice to be rounded up to a nanosecond and cut to a Duration.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
-	seconds := h[retryAfterKey]
-	if a.Source == SourceRetryAfter && h[retryAfterMsKey] == nil && len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
+	seconds := h[text.RetryAfterKey]
+	if a.Source == SourceRetryAfter && h[text.RetryAfterMsKey] == nil && len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
 		n, err := strconv.Atoi(seconds[0])
 		require.NoError(t, err)
 		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
@@ -279,23 +280,9 @@ func lawRoundedUp(t testing.TB, want *big.Rat, got time.Duration, a *Advice) {
 	require.Negative(t, above.Cmp(big.NewRat(1, 1)), "%v is more than %v: %v", got, want, a.Fields)
 }
 
-func FuzzCheck(f *testing.F) {
-	addResponses(f)
-	f.Fuzz(func(t *testing.T, status int, lines string, trailers, _ int64) {
-		resp, _ := anyResponse(lines)
-		resp.StatusCode = status
-		if trailers < 0 {
-			resp.Trailer = resp.Header
-		}
-		for _, found := range Check(resp) {
-			lawFinding(t, found)
-		}
-	})
-}
-
 func FuzzProblem(f *testing.F) {
 	for _, tc := range problemCases {
-		text := tc.in[:min(len(tc.in), 1000)]
+		text := tc.In[:min(len(tc.In), 1000)]
 		f.Add([]byte(text), text, 429)
 		f.Add([]byte(text), "\xff", -1)
 	}
@@ -361,8 +348,8 @@ func FuzzRestrict(f *testing.F) {
 		for range 4 {
 			lawRestrict(t, fuzzFields(rnd), ownFields(rnd))
 		}
-		upstream, _ := Parse(http.Header{policyKey: {upstreamPolicies}, limitKey: {upstreamLimits}})
-		own, _ := Parse(http.Header{policyKey: {ownPolicies}, limitKey: {ownLimits}})
+		upstream, _ := Parse(http.Header{draft.PolicyKey: {upstreamPolicies}, draft.LimitKey: {upstreamLimits}})
+		own, _ := Parse(http.Header{draft.PolicyKey: {ownPolicies}, draft.LimitKey: {ownLimits}})
 		lawRestrict(t, upstream, own)
 		lawRestrict(t, upstream, ownFields(rnd))
 	})
@@ -391,22 +378,5 @@ func FuzzCap(f *testing.F) {
 		exposed := h.Clone()
 		Expose(h)
 		require.Equal(t, exposed, h, "twice is as once")
-	})
-}
-
-// FuzzMiddleware is law 11 for random Middlewares around each other, and in front of a proxy.
-func FuzzMiddleware(f *testing.F) {
-	for seed := range uint64(20) {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, seed uint64) {
-		rnd := rand.New(rand.NewPCG(seed, 11))
-		synctest.Test(t, func(t *testing.T) { // waits are compared to the second
-			time.Sleep(time.Duration(rnd.IntN(2)) * time.Until(passed))
-			for range 2 {
-				lawStack(t, rnd)
-				lawProxy(t, rnd)
-			}
-		})
 	})
 }

@@ -5,18 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // The responses of the tables arrive at two moments, half a second after a full minute: in
@@ -26,32 +25,11 @@ var (
 	late = time.Date(2026, 11, 21, 3, 0, 0, 5e8, time.UTC)
 )
 
-var pointInTime = regexp.MustCompile(`@[a-z]+\+[0-9]+`)
-
-// spell replaces the points in time in a header. @unix+60, @ms+60, @us+60, @ns+60, @http+60,
-// @utc+60, @long+60 (RFC 850) and @rfc+60 are a minute after the second of now.
-func spell(wire string, now time.Time) string {
-	forms := map[string]func(t time.Time) string{
-		"unix": func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) },
-		"ms":   func(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) },
-		"us":   func(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) },
-		"ns":   func(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) },
-		"http": func(t time.Time) string { return t.Format(http.TimeFormat) },
-		"utc":  func(t time.Time) string { return t.Format(time.RFC1123) },
-		"long": func(t time.Time) string { return t.Format("Monday, 02-Jan-06 15:04:05 GMT") },
-		"rfc":  func(t time.Time) string { return t.Format(time.RFC3339) },
-	}
-	return pointInTime.ReplaceAllStringFunc(wire, func(point string) string {
-		form, seconds, _ := strings.Cut(point[1:], "+")
-		return forms[form](now.Truncate(time.Second).Add(time.Duration(text.ParseDigits(seconds)) * time.Second))
-	})
-}
-
 // eachClock runs a test with both clocks.
 func eachClock(t *testing.T, name, text string, test func(t *testing.T, text string, now time.Time)) {
 	t.Helper()
 	for _, now := range []time.Time{then, late} {
-		t.Run(name+"/"+strconv.Itoa(now.Year()), func(t *testing.T) { test(t, spell(text, now), now) })
+		t.Run(name+"/"+strconv.Itoa(now.Year()), func(t *testing.T) { test(t, trial.Spell(text, now), now) })
 	}
 }
 
@@ -106,71 +84,19 @@ type legacyCase struct {
 	wantErr string
 }
 
-// A block is one case of a table in testdata. Two number signs precede its name, which is
-// unique in the table. If blanks or single bytes of a line matter, the line is in quotes.
-type block struct{ name, text string }
-
-// cut splits the text of a case at a separator, which precedes the expected result. A case
-// without the separator is a mistake in the table.
-func (b *block) cut(text, separator string) (before, after string) {
-	before, after, ok := strings.Cut(text, separator)
-	if !ok {
-		panic(fmt.Sprintf("%s: there is no %q", b.name, separator))
-	}
-	return before, after
-}
-
-func readBlocks(table string) []block { return blocksOf("testdata/older/" + table + ".txt") }
-
-func blocksOf(file string) (blocks []block) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		panic(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		name, begins := strings.CutPrefix(line, "## ")
-		switch {
-		case begins:
-			blocks = append(blocks, block{name: strings.TrimSpace(name)})
-		case line == "\n", line[0] == '#':
-		default:
-			if s, err := strconv.Unquote(strings.TrimSpace(line)); err == nil {
-				line = s + "\n"
-			}
-			blocks[len(blocks)-1].text += line
-		}
-	}
-	names := map[string]bool{}
-	for _, b := range blocks {
-		if b.text == "" || names[b.name] {
-			panic(file + ": " + b.name + ": it is empty, or there twice")
-		}
-		names[b.name] = true
-	}
-	if len(blocks) == 0 {
-		panic(file + ": it is empty")
-	}
-	return blocks
-}
-
-// told cuts off the caller's option, which precedes the case after a question mark.
-func (b *block) told() (option, rest string) {
-	if after, ok := strings.CutPrefix(b.text, "? "); ok {
-		option, rest, _ = strings.Cut(after, "\n")
-		return option, rest
-	}
-	return "", b.text
+func readBlocks(table string) []trial.Block {
+	return trial.BlocksOf("testdata/older/" + table + ".txt")
 }
 
 // readTable reads cases: the fields, the dialect after an equals sign, the limits, and the
 // malformed fields after an exclamation mark.
 func readTable(table string) (cases []legacyCase) {
 	for _, b := range readBlocks(table) {
-		wire, said := b.cut(b.text, "\n=")
-		dialect, rest := b.cut(said, "\n")
+		wire, said := b.Cut(b.Text, "\n=")
+		dialect, rest := b.Cut(said, "\n")
 		rest, faults, _ := strings.Cut("\n"+rest, "\n! ")
 		limits := strings.ReplaceAll(strings.TrimSpace(rest), "\n", " | ")
-		cases = append(cases, legacyCase{b.name, wire, strings.TrimSpace(dialect), limits, strings.TrimSpace(faults)})
+		cases = append(cases, legacyCase{b.Name, wire, strings.TrimSpace(dialect), limits, strings.TrimSpace(faults)})
 	}
 	return cases
 }
@@ -189,6 +115,7 @@ var olderTables = []string{
 	"generality",  // spellings of no known vendor, which only the grammar can read
 	"counts",      // numbers of units
 	"shapes",      // values with more than one number
+	"shares",      // parts of a quota, and words for a status
 	"names",       // names and values that earlier versions misread
 	"mistakes",    // readings that adapters easily get wrong
 	"malformed",   // nearly well-formed values, one for each condition of the parser; the well-formed parts are kept
@@ -215,9 +142,9 @@ func lawTable(t *testing.T, table string, dialects ...*Dialect) {
 	for _, tt := range cases {
 		eachClock(t, table+"/"+tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
 			o := LegacyOptions{Now: now, Dialects: dialects}
-			got, err := ParseAny(wire(text), o)
+			got, err := ParseAny(trial.Wire(text), o)
 			lawFields(t, got)
-			lawSpelling(t, wire(text), o, got)
+			lawSpelling(t, trial.Wire(text), o, got)
 			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
 			require.Equal(t, tt.wantErr, faultsOf(t, err))
 			dialect := got.Dialect
@@ -238,30 +165,31 @@ func TestRead(t *testing.T) {
 		"name mine": {Name: "mine"}, "name caf\u00e9": {Name: "caf\u00e9"},
 	}
 	for _, b := range readBlocks("fields") {
-		told, rest := b.told()
+		told, rest := b.Told()
 		o, ok := options[told]
 		require.True(t, ok, told)
-		lines, want := b.cut(rest, "= ")
-		eachClock(t, b.name, lines, func(t *testing.T, text string, now time.Time) {
+		lines, want := b.Cut(rest, "= ")
+		eachClock(t, b.Name, lines, func(t *testing.T, text string, now time.Time) {
 			o.Now = now
-			got, err := ParseAny(wire(text), o)
+			got, err := ParseAny(trial.Wire(text), o)
 			require.NoError(t, err)
 			require.Equal(t, strings.TrimSpace(want), got.String())
 			lawFields(t, got)
-			lawSpelling(t, wire(text), o, got)
-			if got.Dialect == lenientDialect {
-				strict, err := Parse(wire(text))
+			lawSpelling(t, trial.Wire(text), o, got)
+			if got.Dialect == draft.Lenient {
+				strict, err := Parse(trial.Wire(text))
 				require.Error(t, err)
 				require.Empty(t, strict)
 			}
 		})
 	}
-	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
+	own := fieldsOf(t, `"own";q=5;w=60`, `"own";r=4;t=1`)
+	own.Dialect = ""
 	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "without a dialect")
 }
 
 func TestErrorSaysNoContent(t *testing.T) {
-	_, err := ParseAny(wire("X-RateLimit-Limit: secret\nX-RateLimit-Remaining: 1, \"secret\nX-RateLimit-Remaining: secret\nRateLimit-Policy: \"secret\nX-RateLimit-Reset:  secret"), LegacyOptions{})
+	_, err := ParseAny(trial.Wire("X-RateLimit-Limit: secret\nX-RateLimit-Remaining: 1, \"secret\nX-RateLimit-Remaining: secret\nRateLimit-Policy: \"secret\nX-RateLimit-Reset:  secret"), LegacyOptions{})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 	var e *FieldError
@@ -282,7 +210,7 @@ func TestManyParameters(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.Policies[0].Window.ok, "it is not read")
 
-	lenient := func(n int) http.Header { return http.Header{limitKey: {"a;r=1" + extensionText(n-1)}} }
+	lenient := func(n int) http.Header { return http.Header{draft.LimitKey: {"a;r=1" + extensionText(n-1)}} }
 	got, err = ParseAny(lenient(maxParams), LegacyOptions{})
 	require.NoError(t, err)
 	require.Len(t, got.Limits[0].Params, maxParams-1)
@@ -311,16 +239,16 @@ func TestManyNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for n, ok := range map[int]bool{older.MaxFields - 2: true, older.MaxFields - 1: false, 4 * older.MaxFields: false} {
 				h := manyKeys(n, tt.format, "1")
-				maps.Copy(h, wire(tt.with))
+				maps.Copy(h, trial.Wire(tt.with))
 				got, err := ParseAny(h, LegacyOptions{})
 				require.Equal(t, ok, err == nil, n)
 				lawFaults(t, h, err)
 				if !ok {
-					require.Equal(t, several{&FieldError{Offset: -1, Item: -1, Err: ErrTooMany}}, err, "the header as a whole")
+					require.Equal(t, text.Several{&FieldError{Offset: -1, Item: -1, Err: ErrTooMany}}, err, "the header as a whole")
 					require.EqualError(t, err, "ratelimit: fields of limits: too many")
 					require.Empty(t, got)
 					before := h.Clone()
-					require.ErrorIs(t, RestrictHeader(h, 200, Fields{}, LegacyOptions{}), ErrTooMany)
+					require.ErrorIs(t, RestrictHeader(h, 200, Fields{}, RestrictOptions{}), ErrTooMany)
 					require.Equal(t, before, h)
 				} else if lawFields(t, got); tt.want != "" {
 					require.Equal(t, []string{tt.want}, vendorLimits(got))
@@ -345,7 +273,7 @@ func manyKeys(n int, format, value string) http.Header {
 // an anchor.
 func TestManyOthers(t *testing.T) {
 	h := manyKeys(16*older.MaxFields, "X-N%d-Nonce", "1")
-	maps.Copy(h, wire("X-Ratelimit-Remaining: 5\nX-Acme-Remaining: 7\nX-Acme-Limit: 10"))
+	maps.Copy(h, trial.Wire("X-Ratelimit-Remaining: 5\nX-Acme-Remaining: 7\nX-Acme-Limit: 10"))
 	got, err := ParseAny(h, LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"acme : 7/10 w=- t=-", "default : 5/- w=- t=-"}, vendorLimits(got))
@@ -391,7 +319,7 @@ func TestLongGroups(t *testing.T) {
 		"a key":              {"X-Ratelimit-Limit-" + long: {strings.Repeat("k=1;", 2*each)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Less(t, allocated(func() { _, _ = ParseAny(h, LegacyOptions{}) }), uint64(128*size))
+			require.Less(t, trial.Allocated(func() { _, _ = ParseAny(h, LegacyOptions{}) }), uint64(128*size))
 		})
 	}
 }
@@ -487,13 +415,13 @@ func TestFaultPlaces(t *testing.T) {
 		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
 		{"a current field that the lenient parser refuses too, with the strict parser's error, and an older field",
 			"RateLimit: \"a\";r=1, \"b\";r=\nX-RateLimit-Limit: x",
-			"ratelimit: member 2 of RateLimit, line 1, byte 16: parameter r: not well-formed, it must be an Integer from 0; " +
+			"ratelimit: member 2 of RateLimit, line 1, byte 16: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999; " +
 				"X-Ratelimit-Limit, line 1, byte 1: not well-formed"},
 		{"a word behind a tab, below a blank line", "X-RateLimit-Reset:\nX-RateLimit-Reset: \tx", "ratelimit: X-Ratelimit-Reset, line 2, byte 2: not well-formed"},
 		{"a policy too many", "X-RateLimit-Remaining: " + membersOf(16<<10, "n%d=1;"), "ratelimit: X-Ratelimit-Remaining, line 1, byte 1: too many"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ParseAny(wire(tt.wire), LegacyOptions{})
+			_, err := ParseAny(trial.Wire(tt.wire), LegacyOptions{})
 			require.EqualError(t, err, tt.want)
 		})
 	}

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/internal/trial"
+	"github.com/stretchr/testify/require"
 )
 
 // A resetCase is the value of a reset, its format, and the expected seconds.
@@ -47,14 +47,14 @@ func formatOf(word string) TimeFormat {
 // after an equals sign. A question mark after the seconds marks a guess.
 func readResets(table string) (cases []resetCase) {
 	for _, b := range readBlocks(table) {
-		format, rest := b.told()
-		value, want := b.cut(rest, "\n= ")
+		format, rest := b.Told()
+		value, want := b.Cut(rest, "\n= ")
 		digits, guessed := strings.CutSuffix(strings.TrimSpace(want), "?")
 		seconds, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
-			panic(b.name + ": " + err.Error())
+			panic(b.Name + ": " + err.Error())
 		}
-		cases = append(cases, resetCase{b.name, formatOf(format), value, seconds, guessed})
+		cases = append(cases, resetCase{b.Name, formatOf(format), value, seconds, guessed})
 	}
 	return cases
 }
@@ -173,7 +173,7 @@ func TestNearClock(t *testing.T) {
 			}
 		})
 	}
-	got, err := ParseAny(wire("X-RateLimit-Reset: 946684001ms"), LegacyOptions{Now: bubble})
+	got, err := ParseAny(trial.Wire("X-RateLimit-Reset: 946684001ms"), LegacyOptions{Now: bubble})
 	require.NoError(t, err)
 	require.Equal(t, SecondsOf(946685), got.Limits[0].Reset, "a span with a unit")
 }
@@ -196,7 +196,7 @@ func TestNearClockElsewhere(t *testing.T) {
 			"HTTP/1.1 302 Found\nX-Retry-After: @unix+30",
 			"X-RateLimit-Remaining: 0\nX-RateLimit-Reset-Ms: @ms+30",
 		} {
-			a := Advise(responseOf(spell(text, now)), now)
+			a := Advise(trial.ResponseOf(trial.Spell(text, now)), now)
 			require.Equal(t, 30*time.Second, a.Asked, text)
 			require.False(t, a.Fields.Guessed, text)
 		}
@@ -211,8 +211,8 @@ func TestUnixInBubble(t *testing.T) {
 	}
 	for _, d := range []*Dialect{GitHub, XRateLimitUnix, &twitter, &gitLab, XRateLimit, &xRateLimitDate, OpenAI} {
 		for _, dated := range []string{"", "Date"} {
-			inBubble(t, d.Name()+" "+dated, func(t *testing.T) {
-				now, resp := time.Now(), responseOf("")
+			trial.InBubble(t, d.Name()+" "+dated, func(t *testing.T) {
+				now, resp := time.Now(), trial.ResponseOf("")
 				if dated != "" {
 					resp.Header.Set(dated, now.UTC().Format(http.TimeFormat))
 				}
@@ -228,29 +228,29 @@ func TestUnixInBubble(t *testing.T) {
 // Times keep the precision of the response, although Limit.Reset is in whole seconds, rounded
 // up.
 func TestExact(t *testing.T) {
-	for _, tc := range readRows("exact") {
-		t.Run(tc.name, func(t *testing.T) {
-			a := Advisor{MaxWait: 1e6 * time.Hour}.Advise(responseOf(tc.wire), arrival)
+	for _, tc := range trial.Rows("testdata/client/exact.txt") {
+		t.Run(tc.Name, func(t *testing.T) {
+			a := Advisor{MaxWait: 1e6 * time.Hour}.Advise(trial.ResponseOf(tc.Wire), trial.Arrival)
 			require.Len(t, a.Fields.Limits, 1)
 			reset := &a.Fields.Limits[0].Reset
-			require.Equal(t, tc.want, fmt.Sprintf("%s; %d", adviceSummary(a), reset.n))
+			require.Equal(t, tc.Want, fmt.Sprintf("%s; %d", adviceSummary(a), reset.n))
 			require.True(t, reset.ok)
 
 			*reset = SecondsOf(reset.n + 9) // as if the caller had changed it
-			got, _ := a.Fields.reset(0)
+			got, _ := a.Fields.UntilReset(0)
 			require.Equal(t, time.Duration(reset.n)*time.Second, got)
 			require.Nil(t, a.Fields.Writable().exact)
 		})
 	}
-	between := arrival.Add(500 * time.Millisecond)
-	unix := wire("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230001250")
+	between := trial.Arrival.Add(500 * time.Millisecond)
+	unix := trial.Wire("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230001250")
 	f, err := ParseAny(unix, LegacyOptions{Now: between})
 	require.NoError(t, err)
-	got, ok := f.reset(0)
+	got, ok := f.UntilReset(0)
 	require.True(t, ok)
 	require.Equal(t, 750*time.Millisecond, got, "from a clock between two seconds")
 
 	f = Fields{Limits: []Limit{{Reset: SecondsOf(1)}, {Reset: SecondsOf(9)}}, exact: []time.Duration{120 * time.Millisecond}}
-	got, _ = f.reset(1)
+	got, _ = f.UntilReset(1)
 	require.Equal(t, 9*time.Second, got, "the limits behind the last that is exact are whole seconds")
 }

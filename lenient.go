@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dunglas/httpsfv"
-
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -47,9 +47,9 @@ func secondNames(lines []string) (line string, found bool) {
 
 // readCurrent reads a field in the current form. If the strict parser refuses the field, it is read
 // leniently. Names may be Tokens, and a partition key a String. Numbers may be Decimals. r may be
-// missing, w may be 0, and list elements may be empty. If that fails too, the error is that of the
+// missing, w may be 0, and list elements may be empty. If that fails too, the error comes from the
 // strict parser.
-func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
+func readCurrent[T Policy | Limit](lines []string, field *draft.Field) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil
 	}
@@ -58,9 +58,9 @@ func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, l
 		var ok bool
 		item, rest, ok = text.Cut(rest, ',')
 		if text.Trim(item) == "" {
-			continue // an empty element of a list counts for nothing (RFC 9110 Section 5.6.1.2)
+			continue // an empty element of a list is ignored (RFC 9110 Section 5.6.1.2)
 		}
-		m := member{num: [integerParams]int64{amountParam: Unknown}}
+		m := member{num: [draft.IntegerSlots]int64{draft.AmountSlot: Unknown}}
 		if !ok || len(list) == maxMembers || !m.read(item, field) {
 			return nil, false, err
 		}
@@ -79,15 +79,15 @@ func (f *Fields) addCurrent(c *older.Field) []*FieldError {
 	var err error
 	if c.Role == older.Policies {
 		var policies []Policy
-		policies, lenient, err = readCurrent[Policy](c.Lines, policyField)
+		policies, lenient, err = readCurrent[Policy](c.Lines, draft.Policies)
 		for i := range policies {
 			policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
 		}
-		f.Policies, own = append(f.Policies, policies...), strings.EqualFold(c.Key, policyKey)
+		f.Policies, own = append(f.Policies, policies...), strings.EqualFold(c.Key, draft.PolicyKey)
 	} else {
 		var limits []Limit
-		limits, lenient, err = readCurrent[Limit](c.Lines, limitField)
-		f.Limits, own = append(f.Limits, limits...), strings.EqualFold(c.Key, limitKey)
+		limits, lenient, err = readCurrent[Limit](c.Lines, draft.Limits)
+		f.Limits, own = append(f.Limits, limits...), strings.EqualFold(c.Key, draft.LimitKey)
 	}
 	form := c.Form
 	switch {
@@ -96,18 +96,18 @@ func (f *Fields) addCurrent(c *older.Field) []*FieldError {
 		e.Field = fieldName(c.Key)
 		return []*FieldError{e}
 	case own && lenient:
-		form = lenientDialect
+		form = draft.Lenient
 	case own:
-		form = currentDialect
+		form = draft.Current
 	}
-	if f.Dialect == "" || f.Dialect == currentDialect {
+	if f.Dialect == "" || f.Dialect == draft.Current {
 		f.Dialect = form
 	}
 	return nil
 }
 
 // read reads a member leniently.
-func (m *member) read(item string, field *fieldDef) (ok bool) {
+func (m *member) read(item string, field *draft.Field) (ok bool) {
 	name, params, _ := text.Cut(item, ';')
 	if m.name, ok = nameItem(text.Trim(name)); !ok {
 		return false
@@ -116,16 +116,16 @@ func (m *member) read(item string, field *fieldDef) (ok bool) {
 		var one string
 		one, params, ok = text.Cut(params, ';')
 		key, value, valued := strings.Cut(text.Trim(one), "=")
-		if !ok || n == maxParams || !text.IsKey(key) || !m.readParam(field.find(key), key, value, valued) {
+		if !ok || n == maxParams || !text.IsKey(key) || !m.readParam(field.Find(key), key, value, valued) {
 			return false
 		}
 	}
-	return m.num[amountParam] != Unknown || field == limitField && m.seen != 0
+	return m.num[draft.AmountSlot] != Unknown || field == draft.Limits && m.seen != 0
 }
 
 // readParam reads a parameter leniently. def is nil if the parameter is not defined. A number
 // below the least allowed value counts as absent.
-func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bool) {
+func (m *member) readParam(def *draft.Param, key, value string, valued bool) (ok bool) {
 	if def == nil || !valued {
 		var v any = true
 		if valued {
@@ -138,10 +138,10 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 		m.setParam(key, v)
 		return def == nil
 	}
-	switch def.param {
-	case unitParam:
+	switch def.Slot {
+	case draft.UnitSlot:
 		m.unit, ok = nameItem(value)
-	case keyParam:
+	case draft.KeySlot:
 		if item, form := sf.Scan(value); form == sf.Bytes {
 			m.key, ok = item.Bytes, true
 		} else {
@@ -152,12 +152,12 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 	default:
 		v, isNumber := text.ParseNumber(text.Unquote(value))
 		n := v.Ceil()
-		if def.param == amountParam {
+		if def.Slot == draft.AmountSlot {
 			n = v.Floor()
 		}
-		if ok = isNumber && !v.Neg; ok && n >= def.least {
-			m.num[def.param] = n
-			m.seen |= 1 << def.param
+		if ok = isNumber && !v.Neg; ok && n >= def.Least {
+			m.num[def.Slot] = n
+			m.seen |= 1 << def.Slot
 		}
 	}
 	return ok
@@ -173,14 +173,14 @@ func nameItem(s string) (string, bool) {
 	return string(token), ok && form == sf.Other
 }
 
-// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with
-// a and without r. The result is nil if no member has it, or if the field is malformed.
+// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with a
+// and without r. The result is nil if there is no such member, or if the field is malformed.
 func parseNextLimits(lines []string) (next []Limit) {
-	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
-		return nil // nearly all other fields end here
+	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, draft.NextRemaining+"=") }) {
+		return nil // a fast path for nearly all fields
 	}
-	limits, faults, err := parseEach[Limit](limitField, lines)
-	moved, movedFaults, movedErr := parseEach[Limit](nextLimitField, lines)
+	limits, faults, err := parseEach[Limit](draft.Limits, lines)
+	moved, movedFaults, movedErr := parseEach[Limit](draft.NextLimits, lines)
 	if err != nil || movedErr != nil {
 		return nil
 	}
@@ -191,7 +191,7 @@ func parseNextLimits(lines []string) (next []Limit) {
 			next = limits
 			limits[i] = moved[i]
 			limits[i].Params = slices.DeleteFunc(limits[i].Params, func(p Param) bool { // a Limit cannot contain these
-				return limitField.find(p.Key) != nil
+				return draft.Limits.Find(p.Key) != nil
 			})
 		default:
 			return nil
@@ -202,8 +202,8 @@ func parseNextLimits(lines []string) (next []Limit) {
 
 // parseNext joins limits in the form of the next draft with the policies that break no rule.
 func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldError) {
-	f = Fields{Limits: limits, Dialect: nextDialect}
-	policies, each, err := parseEach[Policy](policyField, policyLines)
+	f = Fields{Limits: limits, Dialect: draft.Next}
+	policies, each, err := parseEach[Policy](draft.Policies, policyLines)
 	if err != nil {
 		faults = []*FieldError{err}
 	}
@@ -223,7 +223,7 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {
-		id := nextNameID(*name)
+		id := strings.ToLower(*name)
 		if _, again := spellings[id]; !again {
 			spellings[id] = *name
 		}
@@ -243,7 +243,8 @@ func (f *Fields) unify() {
 	})
 }
 
-// tightestOfEach returns the least member of each identity, at the place of the first one.
+// tightestOfEach keeps one of the members with the same identity: the least by compare, at the
+// place of the first.
 func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]
@@ -263,8 +264,8 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 
 // parseEach reads the lines of a field by the rules of the next draft: names may be Tokens, and
 // each member is checked separately. A member that breaks a rule is zero, and faults has its fault
-// at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
-func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
+// at the same index. If the lines are not a List of at most 1024 Items, only err is set.
+func parseEach[T Policy | Limit](field *draft.Field, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1, tokens: true}
 	for p.next() || p.err != nil {
 		list, faults = append(list, *new(T)), append(faults, nil)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dunglas/httpsfv"
-
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -20,35 +20,35 @@ const (
 	maxWritten = 4 * maxParams
 )
 
-const manyParams = 16 // from this number on, a map finds a repeated extension parameter
+const manyParams = 64 // from this number on, a map finds a repeated extension parameter
 
-// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
-// [ParseAny]. h is the header section of a response, never its trailers, in which these
-// fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
+// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see [ParseAny]. The
+// header h is from the header section of a response. These fields MUST NOT be in trailers (draft-11
+// Sections 3.1 and 4.1).
 //
-// A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients
-// may use the result, because malformed fields MUST be ignored (draft-11 Section 7). A field
-// that is absent or blank is nil, and not an error.
+// A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients may
+// use the result, because malformed fields MUST be ignored (draft-11 Section 7). An absent or blank
+// field is nil, and no error.
 func Parse(h http.Header) (Fields, error) {
 	var f Fields
 	var policyErr, limitErr error
-	f.Policies, policyErr = ParsePolicies(h[policyKey]...)
-	f.Limits, limitErr = ParseLimits(h[limitKey]...)
+	f.Policies, policyErr = ParsePolicies(h[draft.PolicyKey]...)
+	f.Limits, limitErr = ParseLimits(h[draft.LimitKey]...)
 	if f.Policies != nil || f.Limits != nil {
-		f.Dialect = currentDialect
+		f.Dialect = draft.Current
 	}
-	return f, joinErrors(policyErr, limitErr)
+	return f, text.JoinErrors(policyErr, limitErr)
 }
 
 // ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field lines in
-// order, which are one List (RFC 9110 Section 5.2). The result is nil without lines and with only a
-// blank one. It is nil on error too, because a field is valid as a whole or not at all (RFC 9651
-// Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
-// ErrTooMany.
+// order. Together they are one List (RFC 9110 Section 5.2). Without lines, or with one blank line,
+// the result is nil. On error it is nil too, because a field is valid as a whole or not at all (RFC
+// 9651 Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing,
+// ErrRange or ErrTooMany.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
-	return parseList[Policy](policyField, lines)
+	return parseList[Policy](draft.Policies, lines)
 }
 
 // ParseLimits reads the field RateLimit (draft-11 Section 4) as [ParsePolicies] reads
@@ -56,12 +56,15 @@ func ParsePolicies(lines ...string) ([]Policy, error) {
 //
 //go:noinline
 func ParseLimits(lines ...string) ([]Limit, error) {
-	return parseList[Limit](limitField, lines)
+	return parseList[Limit](draft.Limits, lines)
 }
 
-// parseList reads the lines of a field as one List. Its exported callers are not inlined,
-// because in another package the argument of a generic function escapes to the heap.
-func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
+// parseList reads the lines of a field as one List. Its exported callers are not inlined, because
+// the argument of a generic function of another package escapes to the heap.
+func parseList[T Policy | Limit](field *draft.Field, lines []string) ([]T, error) {
+	if len(lines) == 0 { // as in most responses
+		return nil, nil
+	}
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	var list []T
 	for p.next() {
@@ -90,26 +93,25 @@ const separator = ", " // between two joined lines, RFC 9651 Section 4.2
 // A member has the parts of the current member that were read so far.
 type member struct {
 	name   string
-	seen   uint8                  // the slots of the defined parameters that were read, as bits
-	bad    uint8                  // the slots of the parameters that break their definition, as bits
-	twice  uint8                  // the slots of the parameters that were read more than once, as bits
-	num    [integerParams]int64   // the values, by slot
-	offs   [definedParams]int     // where the values start, by slot
-	kinds  [definedParams]sf.Kind // the types of the values, by slot
+	seen   uint8                     // the slots of the defined parameters that were read, as bits
+	bad    uint8                     // the slots of the parameters that break their definition, as bits
+	num    [draft.IntegerSlots]int64 // the values, by slot
+	offs   [draft.Slots]int          // where the values start, by slot
+	kinds  [draft.Slots]sf.Kind      // the types of the values, by slot
 	unit   string
 	key    []byte
 	params Params         // the parameters that the field does not define
-	index  map[string]int // the indices of params by key, see indexParam
+	index  map[string]int // the indices of params by key, see Params.find
 }
 
 // store sets to, a *Policy or a *Limit, to the member.
 func (m *member) store(to any) {
-	time := Seconds{m.num[timeParam], m.seen&(1<<timeParam) != 0}
+	time := Seconds{m.num[draft.TimeSlot], m.seen&(1<<draft.TimeSlot) != 0}
 	switch to := to.(type) {
 	case *Policy:
-		*to = Policy{m.name, m.num[amountParam], Unit(m.unit), time, m.key, m.params}
+		*to = Policy{m.name, m.num[draft.AmountSlot], Unit(m.unit), time, m.key, m.params}
 	case *Limit:
-		*to = Limit{m.name, m.num[amountParam], time, m.key, m.params}
+		*to = Limit{m.name, m.num[draft.AmountSlot], time, m.key, m.params}
 	}
 }
 
@@ -119,7 +121,7 @@ func (m *member) store(to any) {
 // offset behind it.
 type parser struct {
 	sf.Scanner // of the joined lines
-	field      *fieldDef
+	field      *draft.Field
 	i          int // the offset after the current member
 	item       int // the index of the current member, -1 before the first
 	member     member
@@ -140,7 +142,7 @@ func (p *parser) fail(off int, key string, cause error) bool {
 
 // fieldError returns the stored fault, with its position in the lines that were joined.
 func (p *parser) fieldError(lines []string) *FieldError {
-	e := &FieldError{Field: p.field.name, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
+	e := &FieldError{Field: p.field.Name, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
 	for e.Offset > len(lines[e.Line]) {
 		e.Offset -= len(lines[e.Line]) + len(separator)
 		e.Line++
@@ -162,8 +164,8 @@ func (p *parser) next() bool {
 	if p.item >= 0 {
 		p.i = text.Past(p.Text, p.i+1, text.OWS) // past the comma
 		m := &p.member
-		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
-		m.num[timeParam] = 0
+		m.seen, m.bad, m.unit, m.key, m.params = 0, 0, "", nil, nil
+		m.num[draft.TimeSlot] = 0
 		clear(m.index)
 	}
 	p.item++
@@ -188,7 +190,7 @@ func (p *parser) readMember() bool {
 	}
 	m.name = p.String
 	named := kind == sf.String
-	if kind == sf.Other && (tokenNames || p.tokens) {
+	if kind == sf.Other && p.tokens {
 		var token httpsfv.Token
 		token, named = p.Other.(httpsfv.Token)
 		m.name = string(token)
@@ -203,32 +205,35 @@ func (p *parser) readMember() bool {
 	if !named {
 		return p.fail(start, "", ErrType)
 	}
-	return required&^m.seen|m.bad == 0 || p.judge(start)
+	if m.seen&draft.Required != draft.Required || m.bad != 0 {
+		p.judge(start)
+		return false
+	}
+	return true
 }
 
-// judge stores the first fault in the member at start. A missing parameter is a fault at start.
-// judge is called after the whole member, because a later duplicate replaces an earlier parameter
+// judge stores the first fault in the member at start. A missing parameter is a fault at start. It
+// runs after the whole member was read, because a later duplicate replaces an earlier parameter
 // (RFC 9651 Section 4.2.3.2).
-func (p *parser) judge(start int) bool {
+func (p *parser) judge(start int) {
 	m := &p.member
 	p.off = len(p.Text)
-	for i := range p.field.params {
-		d := &p.field.params[i]
-		bit := uint8(1) << d.param
-		off, err := m.offs[d.param], ErrRange
+	for i := range p.field.Params {
+		d := &p.field.Params[i]
+		bit := uint8(1) << d.Slot
+		off, err := m.offs[d.Slot], ErrRange
 		switch {
-		case required&^m.seen&bit != 0:
+		case m.seen&bit == 0 && draft.Required&bit != 0:
 			off, err = start, ErrMissing
 		case m.bad&bit == 0:
 			continue
-		case m.kinds[d.param] != d.kind:
+		case m.kinds[d.Slot] != d.Kind:
 			err = ErrType
 		}
 		if off < p.off {
-			p.fail(off, d.key, err)
+			p.fail(off, d.Key, err)
 		}
 	}
-	return false
 }
 
 // readParams reads the parameters of a member (RFC 9651 Section 4.2.3.2).
@@ -244,7 +249,7 @@ func (p *parser) readParams(i int) bool {
 			return p.fail(off, "", ErrSyntax)
 		}
 		key := s[off:i]
-		def := p.field.find(key)
+		def := p.field.Find(key)
 		if n >= maxParams && m.full(key, def, n) {
 			return p.fail(off, "", ErrTooMany)
 		}
@@ -269,57 +274,57 @@ func (p *parser) readParams(i int) bool {
 
 // full reports whether a member has no room for a parameter after n written ones. def is the
 // definition of key, or nil. A repeated parameter takes no room.
-func (m *member) full(key string, def *paramDef, n int) bool {
-	known := def != nil && m.seen&(1<<def.param) != 0
+func (m *member) full(key string, def *draft.Param, n int) bool {
+	known := def != nil && m.seen&(1<<def.Slot) != 0
 	if def == nil {
-		known = m.indexParam(key) >= 0
+		known = m.params.find(key, &m.index) >= 0
 	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
 
 // set stores the item that s read last, which begins at off, as the defined parameter d. It
 // replaces an earlier value.
-func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
-	bit := uint8(1) << d.param
-	m.twice |= m.seen & bit
+func (m *member) set(d *draft.Param, kind sf.Kind, off int, s *sf.Scanner) {
+	bit := uint8(1) << d.Slot
 	m.seen |= bit
 	m.bad &^= bit
-	m.kinds[d.param], m.offs[d.param] = kind, off
+	m.kinds[d.Slot], m.offs[d.Slot] = kind, off
 	switch {
-	case kind != d.kind || s.Int < d.least:
+	case kind != d.Kind || s.Int < d.Least:
 		m.bad |= bit
-	case d.param == unitParam:
+	case d.Slot == draft.UnitSlot:
 		m.unit = s.String
-	case d.param == keyParam:
+	case d.Slot == draft.KeySlot:
 		m.key = s.Bytes
 	default:
-		m.num[d.param] = s.Int
+		m.num[d.Slot] = s.Int
 	}
 }
 
 // setParam adds an extension parameter. If the key is a duplicate, it replaces the earlier
 // value in place (RFC 9651 Section 4.2.3.2).
 func (m *member) setParam(key string, value any) {
-	if at := m.indexParam(key); at >= 0 {
+	if at := m.params.find(key, &m.index); at >= 0 {
 		m.params[at].Value = value
 		return
 	}
 	m.params = append(m.params, Param{key, value})
 }
 
-// indexParam returns the index of the extension parameter with a key, or -1. If there are
-// many, it uses a map, because searches would take quadratic time.
-func (m *member) indexParam(key string) int {
-	if len(m.params) < manyParams {
-		return m.params.index(key)
+// find returns the index of the parameter with a key, or -1. If there are many parameters, it uses
+// a map, because searches would take quadratic time. known is a map of the parameters that were
+// indexed so far.
+func (ps Params) find(key string, known *map[string]int) int {
+	if len(ps) < manyParams {
+		return ps.index(key)
 	}
-	if m.index == nil {
-		m.index = make(map[string]int, maxParams)
+	if *known == nil {
+		*known = make(map[string]int, maxParams)
 	}
-	for i := len(m.index); i < len(m.params); i++ {
-		m.index[m.params[i].Key] = i
+	for i := len(*known); i < len(ps); i++ {
+		(*known)[ps[i].Key] = i
 	}
-	if i, ok := m.index[key]; ok {
+	if i, ok := (*known)[key]; ok {
 		return i
 	}
 	return -1

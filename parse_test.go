@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,14 +30,14 @@ var (
 )
 
 func fieldCases(field, table string) (cases []fieldCase) {
-	for _, c := range plainCases(table) {
-		tc := fieldCase{name: c.name, want: c.want}
-		if c.name != "no line" {
-			tc.lines = strings.Split(c.in, "\n")
+	for _, c := range trial.PlainCases("testdata/fields/" + table + ".txt") {
+		tc := fieldCase{name: c.Name, want: c.Want}
+		if c.Name != "no line" {
+			tc.lines = strings.Split(c.In, "\n")
 		}
 		for i, line := range tc.lines {
-			if at := strings.Index(line, "^"); c.refused && at >= 0 {
-				tc.fault = readFault(field + ", " + c.want)
+			if at := strings.Index(line, "^"); c.Refused && at >= 0 {
+				tc.fault = readFault(field + ", " + c.Want)
 				tc.fault.Line, tc.fault.Offset = i, at
 				line = line[:at] + line[at+1:]
 			}
@@ -73,10 +75,7 @@ func causeOf(name string) error {
 			return err
 		}
 	}
-	if name != "down" {
-		panic("no cause " + name)
-	}
-	return errDown
+	panic("no cause " + name)
 }
 
 func runFieldCases[T memberType[T]](t *testing.T, c codec[T], cases []fieldCase) {
@@ -188,9 +187,27 @@ func TestParseHostile(t *testing.T) {
 		t.Run(shape.name, func(t *testing.T) {
 			value := shape.value(size)
 			var err error
-			require.Less(t, allocated(func() { _, err = ParseLimits(value) }), uint64(32*size))
+			require.Less(t, trial.Allocated(func() { _, err = ParseLimits(value) }), uint64(32*size))
 			require.ErrorIs(t, err, shape.err)
 		})
+	}
+}
+
+// The fault of an extension parameter that cannot be written names its place, and the Go types.
+func TestExtensionErrors(t *testing.T) {
+	for _, tc := range []struct {
+		params Params
+		want   string
+	}{
+		{Params{{"x", "y"}, {"z", 3}}, "extension parameter 2: wrong type, it must be an int64, float64, string, []byte, bool or time.Time, or a Token or DisplayString of httpsfv"},
+		{Params{{"secret key", "y"}}, "extension parameter 1: not well-formed"},
+		{Params{{"x", true}, {"y", "\x00"}}, "extension parameter 2: not well-formed"},
+		{Params{{"x", int64(MaxInteger + 1)}}, "extension parameter 1: out of range"},
+		{Params{{"x", true}, {"y", true}, {"x", true}}, "extension parameter 1: duplicate"},
+	} {
+		err := Limit{Name: "a", Params: tc.params}.Validate()
+		require.EqualError(t, err, "ratelimit: member 1 of RateLimit: "+tc.want)
+		require.NotContains(t, err.Error(), "secret")
 	}
 }
 
@@ -201,7 +218,7 @@ func TestFieldErrorText(t *testing.T) {
 		want string
 	}{
 		{"a position", FieldError{Field: LimitField, Line: 1, Offset: 12, Item: 2, Param: "r", Err: ErrType},
-			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it must be an Integer from 0"},
+			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it must be an Integer from 0 to 999999999999999"},
 		{"no position", FieldError{Field: PolicyField, Offset: -1, Item: 3, Param: "pk", Err: ErrRange},
 			"ratelimit: member 4 of RateLimit-Policy: parameter pk: out of range, it must be a Byte Sequence, base64 between colons"},
 		{"a name that cannot be written", FieldError{Field: PolicyField, Offset: -1, Err: ErrSyntax},
@@ -210,15 +227,15 @@ func TestFieldErrorText(t *testing.T) {
 			"ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it must be a String of printable ASCII"},
 		{"a fault of the List", FieldError{Field: PolicyField, Offset: 7, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 8: not well-formed"},
 		{"a fault of the List at its beginning", FieldError{Field: PolicyField, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: not well-formed"},
-		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict"},
+		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict, upstream has a policy of this name with another w: give one of them another name"},
 		{"a parameter of the other field", FieldError{Field: LimitField, Offset: -1, Param: "w", Err: ErrDuplicate},
-			"ratelimit: member 1 of RateLimit: an extension parameter: duplicate"},
+			"ratelimit: member 1 of RateLimit: extension parameter 1: duplicate"},
 		{"an older field", FieldError{Field: "X-RateLimit-Reset", Offset: 0, Item: -1, Err: ErrSyntax}, "ratelimit: X-RateLimit-Reset, line 1, byte 1: not well-formed"},
 		{"a field of a dialect", FieldError{Field: "Acme Left", Offset: -1, Item: -1, Err: ErrSyntax}, "ratelimit: Acme Left: not well-formed, it must be the name of a field, with at most one *"},
 		{"an extension parameter", FieldError{Field: PolicyField, Offset: -1, Param: "secret", Err: ErrSyntax},
-			"ratelimit: member 1 of RateLimit-Policy: an extension parameter: not well-formed"},
+			"ratelimit: member 1 of RateLimit-Policy: extension parameter 1: not well-formed"},
 		{"a parameter in an older field", FieldError{Field: "RateLimit-Limit", Offset: -1, Param: "q", Err: ErrSyntax},
-			"ratelimit: member 1 of RateLimit-Limit: an extension parameter: not well-formed"},
+			"ratelimit: member 1 of RateLimit-Limit: extension parameter 1: not well-formed"},
 		{"no member", FieldError{Field: LimitField, Offset: 3, Item: -1, Err: ErrMissing},
 			"ratelimit: RateLimit, line 1, byte 4: missing"},
 		{"nothing", FieldError{}, "ratelimit: fields of limits, line 1, byte 1: "},
@@ -272,10 +289,10 @@ type responseCase struct {
 }
 
 func readResponses(table string) (cases []responseCase) {
-	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
-		wire, said := b.cut(strings.TrimSuffix(b.text, "\n"), "\n= ")
+	for _, b := range trial.BlocksOf("testdata/fields/" + table + ".txt") {
+		wire, said := b.Cut(strings.TrimSuffix(b.Text, "\n"), "\n= ")
 		said, faults, faulty := strings.Cut(said, "\n! ")
-		tc := responseCase{name: b.name, wire: wire, want: said}
+		tc := responseCase{name: b.Name, wire: wire, want: said}
 		if faulty {
 			tc.faults = strings.Split(faults, "\n! ")
 		}
@@ -319,7 +336,7 @@ func nextText(t testing.TB, limits []Limit) string {
 // after they are written in that form again.
 func lawNext(t testing.TB, h http.Header) {
 	got, _ := ParseAny(h, LegacyOptions{Now: late})
-	if got.Dialect != nextDialect {
+	if got.Dialect != draft.Next {
 		return
 	}
 	strict, err := Parse(h)
@@ -343,17 +360,17 @@ func lawNext(t testing.TB, h http.Header) {
 	}
 	for _, l := range got.Limits {
 		spelled(l.Name)
-		if slices.ContainsFunc(l.Params, func(p Param) bool { return nextLimitField.find(p.Key) != nil }) {
+		if slices.ContainsFunc(l.Params, func(p Param) bool { return draft.NextLimits.Find(p.Key) != nil }) {
 			return // the new spelling would contain the parameter twice
 		}
 	}
 	for _, p := range got.Policies {
 		spelled(p.Name)
 	}
-	written[limitKey] = []string{nextText(t, got.Limits)}
+	written[draft.LimitKey] = []string{nextText(t, got.Limits)}
 	again, err = ParseAny(written, LegacyOptions{Now: late})
 	require.NoError(t, err)
-	require.Equal(t, nextDialect, again.Dialect)
+	require.Equal(t, draft.Next, again.Dialect)
 	requireEqual(t, got.Policies, again.Policies)
 	requireEqual(t, got.Limits, again.Limits)
 }
@@ -366,7 +383,7 @@ func FuzzNext(f *testing.F) {
 	}
 	f.Add(`"Day";q=100;w=60, "hour";q=10`, `"day";r=50;t=30;c=5, "HOUR";r=1;pk=:YQ==:`)
 	f.Fuzz(func(t *testing.T, policies, limits string) {
-		h := http.Header{policyKey: fuzzLines(policies), limitKey: fuzzLines(limits)}
+		h := http.Header{draft.PolicyKey: fuzzLines(policies), draft.LimitKey: fuzzLines(limits)}
 		want, err := Parse(h)
 		if err != nil || want.Limits == nil {
 			return
@@ -377,10 +394,10 @@ func FuzzNext(f *testing.F) {
 			}
 		}
 		want.unify()
-		h[limitKey] = []string{nextText(t, want.Limits)}
+		h[draft.LimitKey] = []string{nextText(t, want.Limits)}
 		got, err := ParseAny(h, LegacyOptions{Now: late})
 		require.NoError(t, err)
-		require.Equal(t, nextDialect, got.Dialect)
+		require.Equal(t, draft.Next, got.Dialect)
 		requireEqual(t, want.Policies, got.Policies)
 		requireEqual(t, want.Limits, got.Limits)
 		lawNext(t, h)
@@ -390,7 +407,7 @@ func FuzzNext(f *testing.F) {
 func TestNext(t *testing.T) {
 	for _, tc := range nextCases {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(tc.wire)
+			h := trial.Wire(tc.wire)
 			got, err := ParseAny(h, LegacyOptions{Now: late})
 			require.Equal(t, tc.want, got.String())
 			require.Equal(t, tc.faults, faultPlaces(t, err))
@@ -430,7 +447,7 @@ func TestNextBounds(t *testing.T) {
 		{"a bad policy of secrets", "secret;q=1;w=0;pk=:c2VjcmV0:", "d;a=1", [3]int{0, 1, 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := http.Header{policyKey: {tc.policies}, limitKey: {tc.limits}}
+			h := http.Header{draft.PolicyKey: {tc.policies}, draft.LimitKey: {tc.limits}}
 			got, err := ParseAny(h, LegacyOptions{Now: late})
 			require.Equal(t, tc.want, [3]int{len(got.Policies), len(got.Limits), len(faultPlaces(t, err))})
 			require.NotContains(t, fmt.Sprint(err), "secret")
@@ -439,7 +456,7 @@ func TestNextBounds(t *testing.T) {
 	}
 	for _, shape := range hostileShapes {
 		text := strings.ReplaceAll(shape.value(1<<16), "r=", "a=")
-		for _, h := range []http.Header{{limitKey: {text}}, {policyKey: {strings.ReplaceAll(text, "a=", "q=")}, limitKey: {"d;a=1"}}} {
+		for _, h := range []http.Header{{draft.LimitKey: {text}}, {draft.PolicyKey: {strings.ReplaceAll(text, "a=", "q=")}, draft.LimitKey: {"d;a=1"}}} {
 			lawAny(t, h)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,26 +29,26 @@ type raw = json.RawMessage
 
 // problemCases are documents, and the documents that are written for the same problem. If
 // nothing follows the equals sign, both are equal.
-var problemCases = append(plainCases("problems"),
-	plainCase{name: "arrays nested too deeply", in: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, refused: true},
-	plainCase{name: "objects nested too deeply", in: strings.Repeat(`{"a":`, 1<<20/5), refused: true},
+var problemCases = append(trial.PlainCases("testdata/fields/problems.txt"),
+	trial.PlainCase{Name: "arrays nested too deeply", In: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, Refused: true},
+	trial.PlainCase{Name: "objects nested too deeply", In: strings.Repeat(`{"a":`, 1<<20/5), Refused: true},
 )
 
 func TestProblemJSON(t *testing.T) {
 	for _, tc := range problemCases {
-		t.Run(tc.name, func(t *testing.T) {
-			lawProblemRead(t, []byte(tc.in))
+		t.Run(tc.Name, func(t *testing.T) {
+			lawProblemRead(t, []byte(tc.In))
 			read := Problem{Title: "old", Extensions: map[string]json.RawMessage{"old": raw(`1`)}}
-			err := read.UnmarshalJSON([]byte(tc.in))
-			if tc.refused {
-				require.Empty(t, tc.want)
+			err := read.UnmarshalJSON([]byte(tc.In))
+			if tc.Refused {
+				require.Empty(t, tc.Want)
 				require.Error(t, err)
 				return
 			}
 			require.NoError(t, err)
 			got, err := read.MarshalJSON()
 			require.NoError(t, err)
-			require.Equal(t, cmp.Or(tc.want, tc.in), string(got))
+			require.Equal(t, cmp.Or(tc.Want, tc.In), string(got))
 			lawProblem(t, read)
 		})
 	}
@@ -135,7 +136,7 @@ func lawProblem(t testing.TB, p Problem) {
 
 // slowProblem returns p in JSON, as package json writes it.
 func slowProblem(t testing.TB, p Problem) string {
-	text := encodeVector(t, struct {
+	text := trial.EncodeVector(t, struct {
 		Type             string   `json:"type,omitzero"`
 		Title            string   `json:"title,omitzero"`
 		Status           int      `json:"status,omitzero"`
@@ -150,7 +151,7 @@ func slowProblem(t testing.TB, p Problem) string {
 	if text == "{}" {
 		comma = ""
 	}
-	return text[:len(text)-1] + comma + encodeVector(t, p.Extensions)[1:]
+	return text[:len(text)-1] + comma + trial.EncodeVector(t, p.Extensions)[1:]
 }
 
 // Strings are written as package json writes them. The strings contain all pairs of
@@ -243,7 +244,7 @@ func TestProblemError(t *testing.T) {
 		problem *Problem
 		want    string
 	}{
-		{nil, "ratelimit: problem about:blank"},
+		{nil, "<nil>"},
 		{&Problem{}, "ratelimit: problem about:blank"},
 		{&Problem{Type: "a"}, "ratelimit: problem a"},
 		{&Problem{Type: "a", Title: "b"}, "ratelimit: problem b"},
@@ -340,14 +341,14 @@ func TestReadProblem(t *testing.T) {
 		{"an array", "application/problem+json", `[]`, ErrSyntax},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			body := &closing{Reader: strings.NewReader(tc.body)}
+			body := &trial.Closing{Reader: strings.NewReader(tc.body)}
 			got, err := ReadProblem(&http.Response{Header: http.Header{"Content-Type": {tc.media}}, Body: body})
-			require.Zero(t, body.closed, "the caller closes it")
-			require.LessOrEqual(t, body.read, 1<<20+1)
+			require.Zero(t, body.Closed, "the caller closes it")
+			require.LessOrEqual(t, body.Reads, 1<<20+1)
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
 				require.Nil(t, got)
-				require.True(t, tc.want != ErrType || body.read == 0)
+				require.True(t, tc.want != ErrType || body.Reads == 0)
 				return
 			}
 			require.NoError(t, err)

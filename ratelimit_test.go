@@ -4,10 +4,13 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,7 +63,7 @@ var parseCases = readResponses("headers")
 func TestParse(t *testing.T) {
 	for _, tc := range parseCases {
 		t.Run(tc.name, func(t *testing.T) {
-			h := wire(tc.wire)
+			h := trial.Wire(tc.wire)
 			got, err := Parse(h)
 			require.Equal(t, tc.want, got.String())
 			require.Equal(t, tc.faults, faultPlaces(t, err))
@@ -73,7 +76,9 @@ func TestParse(t *testing.T) {
 
 func TestFieldsSet(t *testing.T) {
 	policy, limit := Policy{Name: "a", Quota: 2}, Limit{Name: "a", Remaining: 1}
-	old := func() http.Header { return http.Header{policyKey: {"x", "y"}, limitKey: {"x", "y"}, "Date": {"now"}} }
+	old := func() http.Header {
+		return http.Header{draft.PolicyKey: {"x", "y"}, draft.LimitKey: {"x", "y"}, "Date": {"now"}}
+	}
 	for _, tc := range []struct {
 		name   string
 		fields Fields
@@ -81,9 +86,9 @@ func TestFieldsSet(t *testing.T) {
 		err    error
 	}{
 		{"both", Fields{Policies: []Policy{policy}, Limits: []Limit{limit}},
-			http.Header{policyKey: {`"a";q=2`}, limitKey: {`"a";r=1`}, "Date": {"now"}}, nil},
-		{"policies", Fields{Policies: []Policy{policy}}, http.Header{policyKey: {`"a";q=2`}, "Date": {"now"}}, nil},
-		{"limits", Fields{Limits: []Limit{limit, limit}}, http.Header{limitKey: {`"a";r=1, "a";r=1`}, "Date": {"now"}}, nil},
+			http.Header{draft.PolicyKey: {`"a";q=2`}, draft.LimitKey: {`"a";r=1`}, "Date": {"now"}}, nil},
+		{"policies", Fields{Policies: []Policy{policy}}, http.Header{draft.PolicyKey: {`"a";q=2`}, "Date": {"now"}}, nil},
+		{"limits", Fields{Limits: []Limit{limit, limit}}, http.Header{draft.LimitKey: {`"a";r=1, "a";r=1`}, "Date": {"now"}}, nil},
 		{"neither", Fields{}, http.Header{"Date": {"now"}}, nil},
 		{"a bad policy", Fields{Policies: []Policy{policy, {Quota: -1}}, Limits: []Limit{limit}}, old(), ErrRange},
 		{"a bad limit", Fields{Policies: []Policy{policy}, Limits: []Limit{{Remaining: Unknown}}}, old(), ErrRange},
@@ -97,18 +102,18 @@ func TestFieldsSet(t *testing.T) {
 }
 
 var (
-	policyOfCases = plainCases("policyof") // policies and a limit, with its policy
-	tightestCases = plainCases("tightest") // policies and limits, with the name of the tightest
+	policyOfCases = trial.PlainCases("testdata/fields/policyof.txt") // policies and a limit, with its policy
+	tightestCases = trial.PlainCases("testdata/fields/tightest.txt") // policies and limits, with the name of the tightest
 )
 
 func TestPolicyOf(t *testing.T) {
 	for _, tc := range policyOfCases {
-		t.Run(tc.name, func(t *testing.T) {
-			f := pairOf(t, tc.in)
+		t.Run(tc.Name, func(t *testing.T) {
+			f := pairOf(t, tc.In)
 			got, ok := f.PolicyOf(f.Limits[0])
-			require.Equal(t, tc.want != "", ok)
+			require.Equal(t, tc.Want != "", ok)
 			if ok {
-				require.Equal(t, tc.want, got.String())
+				require.Equal(t, tc.Want, got.String())
 			} else {
 				require.Equal(t, Policy{}, got)
 			}
@@ -120,11 +125,11 @@ func TestPolicyOf(t *testing.T) {
 // Numbers of different units cannot be compared, but fractions of their quotas can.
 func TestTightest(t *testing.T) {
 	for _, tc := range tightestCases {
-		t.Run(tc.name, func(t *testing.T) {
-			f := pairOf(t, tc.in)
+		t.Run(tc.Name, func(t *testing.T) {
+			f := pairOf(t, tc.In)
 			got, ok := f.Tightest()
 			require.True(t, ok)
-			require.Equal(t, tc.want, got.Name)
+			require.Equal(t, tc.Want, got.Name)
 			lawJoin(t, f)
 		})
 	}
@@ -324,8 +329,65 @@ func TestParamsGet(t *testing.T) {
 }
 
 func TestInvalidString(t *testing.T) {
-	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0>`, Policy{Quota: -2}.String())
-	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0>`, Limit{Remaining: -2}.String())
+	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0 to 999999999999999>`, Policy{Quota: -2}.String())
+	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0 to 999999999999999>`, Limit{Remaining: -2}.String())
 	require.Equal(t, `"a";w=60`, Policy{Name: "a", Quota: Unknown, Window: SecondsOf(60)}.String(), "not a member: q is missing")
 	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.String(), "not a member: r is missing")
+}
+
+// Pairs agrees with PolicyOf, for few policies and for many.
+func TestPairs(t *testing.T) {
+	for _, n := range []int{2, 40} {
+		f := Fields{Policies: []Policy{{Name: "keyed", Quota: 9, PartitionKey: []byte("k")}}}
+		for i := range n {
+			name := strconv.Itoa(i)
+			f.Policies = append(f.Policies, Policy{Name: name, Quota: int64(i)})
+			f.Limits = append(f.Limits, Limit{Name: name}, Limit{Name: "none of " + name}, Limit{Name: "keyed"})
+		}
+		i := 0
+		for l, p := range f.Pairs() {
+			require.Same(t, &f.Limits[i], l)
+			want, ok := f.PolicyOf(*l)
+			if !ok {
+				want = Policy{Name: l.Name, Quota: Unknown}
+			}
+			require.Equal(t, want, *p)
+			i++
+		}
+		require.Len(t, f.Limits, i)
+		for l := range f.Pairs() {
+			require.Same(t, &f.Limits[0], l, "a loop may end early")
+			break
+		}
+	}
+	f := fieldsOf(t, `"a";q=5`, `"a";r=1, "a";r=2`)
+	trial.RequireAllocs(t, 0, func() {
+		for l, p := range f.Pairs() {
+			if p.Quota != 5 || l.Remaining == 0 {
+				t.Error("a wrong pair")
+			}
+		}
+	})
+}
+
+func TestUntilReset(t *testing.T) {
+	f, err := ParseAny(trial.Wire("X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1.5"), LegacyOptions{})
+	require.NoError(t, err)
+	f.Limits = append(f.Limits, Limit{Name: "b", Reset: SecondsOf(3)}, Limit{Name: "c"}, Limit{Name: "d", Reset: SecondsOf(math.MaxInt64)})
+	for i, want := range map[int]time.Duration{0: 1500 * time.Millisecond, 1: 3 * time.Second, 2: -1, 3: math.MaxInt64, 4: -1, -1: -1} {
+		got, ok := f.UntilReset(i)
+		require.Equal(t, want >= 0, ok, i)
+		require.Equal(t, max(want, 0), got, i)
+	}
+	f.Limits[0].Reset = SecondsOf(5)
+	got, _ := f.UntilReset(0)
+	require.Equal(t, 5*time.Second, got, "a Reset that was changed counts")
+}
+
+func TestUnitCanonical(t *testing.T) {
+	for unit, want := range map[Unit]Unit{
+		"": Requests, "requests": Requests, "request": Requests, "Requests": "Requests", "tokens": "tokens", ContentBytes: ContentBytes,
+	} {
+		require.Equal(t, want, unit.Canonical(), string(unit))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/httpfields/ratelimit/internal/draft"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -34,15 +35,18 @@ func appendList[T Policy | Limit](b []byte, field string, list []T, partial bool
 			out = append(out, separator...)
 		}
 		var param string
+		var params Params
 		var err error
 		switch m := any(&list[i]).(type) { // through an interface method, out would escape
 		case *Policy:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		case *Limit:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		}
 		if err != nil {
-			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
+			return b, &FieldError{Field: field, Line: max(params.index(param), 0), Offset: -1, Item: i, Param: param, Err: err}
 		}
 	}
 	return out, nil
@@ -65,17 +69,18 @@ func FormatLimits(limits ...Limit) (string, error) {
 }
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It replaces
-// both fields, and deletes a field without members in f. h is the header section of a response,
-// never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a
-// client from following it (draft-11 Section 6).
+// both fields, and deletes a field without members in f. Never write the fields to trailers
+// (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a client from following it
+// (draft-11 Section 6).
 //
-// On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits], or another if
-// h is nil and f has members. Call [Fields.Writable] first if f was read from an older response.
+// On error h is unchanged. The error comes from [AppendPolicies] or [AppendLimits]. A nil h is an
+// error too, unless f has no members. Call [Fields.Writable] first if f was read from older fields.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to the two fields, for a second limiter. The error is that of
-// [Fields.Set]. If a line of h is malformed, clients ignore the new one too. If both limiters may
-// announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of a [Middleware].
+// Add adds a line to each of the two fields, for a second limiter. It returns the errors of
+// [Fields.Set]. If a line of h is malformed, clients ignore the new line too. If both limiters may
+// announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of package
+// announce.
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
@@ -90,12 +95,12 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key string, line 
 	}
 	both := string(b)
 	lines := []string{both[:n], both[n:]}
-	line(h, policyKey, lines[:1:1])
-	line(h, limitKey, lines[1:])
+	line(h, draft.PolicyKey, lines[:1:1])
+	line(h, draft.LimitKey, lines[1:])
 	return nil
 }
 
-// append appends the values of both fields to b. That of RateLimit begins at n.
+// append appends the values of both fields to b. The value of RateLimit begins at n.
 func (f *Fields) append(b []byte) (out []byte, n int, err error) {
 	if b, err = appendList(b, PolicyField, f.Policies, false); err != nil {
 		return nil, 0, err
@@ -104,8 +109,8 @@ func (f *Fields) append(b []byte) (out []byte, n int, err error) {
 	return out, len(b), err
 }
 
-// append appends p to b as an Item (RFC 9651 Section 4.1.3), or returns the key of the parameter
-// that cannot be written, and the cause. partial is as in appendList.
+// append appends p to b as an Item (RFC 9651 Section 4.1.3). On error it returns the key of the
+// parameter that cannot be written, and the cause. partial is as in appendList.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, p.Name)
 	if !ok {
@@ -113,33 +118,33 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	}
 	switch {
 	case sf.IsInteger(p.Quota, 0):
-		b = append(b, ";"+quotaKey+"="...)
+		b = append(b, ";"+draft.Quota+"="...)
 		b = strconv.AppendUint(b, uint64(p.Quota), 10)
 	case !partial || p.Quota != Unknown:
-		return nil, quotaKey, ErrRange
+		return nil, draft.Quota, ErrRange
 	}
 	written := 1
 	if p.Unit != "" {
-		b = append(b, ";"+unitKey+"="...)
+		b = append(b, ";"+draft.Unit+"="...)
 		if b, ok = sf.AppendString(b, string(p.Unit)); !ok {
-			return nil, unitKey, ErrSyntax
+			return nil, draft.Unit, ErrSyntax
 		}
 		written++
 	}
 	if p.Window.ok {
-		if !sf.IsInteger(p.Window.n, minWindow) {
-			return nil, windowKey, ErrRange
+		if !sf.IsInteger(p.Window.n, draft.MinWindow) {
+			return nil, draft.Window, ErrRange
 		}
-		b = append(b, ";"+windowKey+"="...)
+		b = append(b, ";"+draft.Window+"="...)
 		b = strconv.AppendUint(b, uint64(p.Window.n), 10)
 		written++
 	}
 	if p.PartitionKey != nil {
-		b = append(b, ";"+partitionKey+"="...)
+		b = append(b, ";"+draft.PartitionKey+"="...)
 		b = sf.AppendBytes(b, p.PartitionKey)
 		written++
 	}
-	return p.Params.append(b, policyField, written)
+	return p.Params.append(b, draft.Policies, written)
 }
 
 // append appends l to b, as [Policy.append] does.
@@ -150,39 +155,41 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	}
 	switch {
 	case sf.IsInteger(l.Remaining, 0):
-		b = append(b, ";"+remainingKey+"="...)
+		b = append(b, ";"+draft.Remaining+"="...)
 		b = strconv.AppendUint(b, uint64(l.Remaining), 10)
 	case !partial || l.Remaining != Unknown:
-		return nil, remainingKey, ErrRange
+		return nil, draft.Remaining, ErrRange
 	}
 	written := 1
 	if l.Reset.ok {
 		if !sf.IsInteger(l.Reset.n, 0) {
-			return nil, resetKey, ErrRange
+			return nil, draft.Reset, ErrRange
 		}
-		b = append(b, ";"+resetKey+"="...)
+		b = append(b, ";"+draft.Reset+"="...)
 		b = strconv.AppendUint(b, uint64(l.Reset.n), 10)
 		written++
 	}
 	if l.PartitionKey != nil {
-		b = append(b, ";"+partitionKey+"="...)
+		b = append(b, ";"+draft.PartitionKey+"="...)
 		b = sf.AppendBytes(b, l.PartitionKey)
 		written++
 	}
-	return l.Params.append(b, limitField, written)
+	return l.Params.append(b, draft.Limits, written)
 }
 
-// append appends extension parameters (RFC 9651 Section 4.1.1.2) after written defined ones.
-func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string, error) {
+// append appends extension parameters (RFC 9651 Section 4.1.1.2). written is the number of
+// parameters before them.
+func (ps Params) append(b []byte, field *draft.Field, written int) ([]byte, string, error) {
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
+	var known map[string]int // the indices of ps by key
 	for i := range ps {
 		p := &ps[i]
 		switch {
 		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
+		case field.Find(p.Key) != nil || ps[:i].find(p.Key, &known) >= 0:
 			return nil, p.Key, ErrDuplicate
 		}
 		b = append(b, ';')

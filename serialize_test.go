@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,13 +21,13 @@ type writtenVector struct {
 	Error *vectorError
 }
 
-// TestFormat writes the members of testdata/vectors/texts.json, or gets the error there.
+// TestFormat writes the members of ratelimittest/vectors/texts.json, or gets the error there.
 func TestFormat(t *testing.T) {
 	type text struct {
 		textVector
 		writtenVector
 	}
-	for _, v := range readVectors[text](t, "texts") {
+	for _, v := range trial.ReadVectors[text](t, "texts") {
 		t.Run(v.Name, func(t *testing.T) {
 			if v.Limits != nil {
 				limits := vectorMembers(t, v.Limits, (*vectorMember).limit)
@@ -47,6 +49,7 @@ func runFormat[T memberType[T]](t *testing.T, c codec[T], members []T, v written
 		return
 	}
 	want := &FieldError{Field: c.field, Offset: -1, Param: v.Error.Param, Err: causeOf(v.Error.Cause)}
+	want.Line = requireFieldError(t, err).Line // of an extension parameter, its index
 	require.Equal(t, want, err)
 	require.Equal(t, want, members[0].Validate())
 	c.lawWrite(t, good, members[0])
@@ -64,7 +67,7 @@ type valueCase struct {
 	err   error
 }
 
-// goValues are values that JSON lacks. testdata/vectors/values.json has the others.
+// goValues are values that JSON lacks. ratelimittest/vectors/values.json has the others.
 var goValues = []valueCase{
 	{"a little more than half a thousandth", 2.0005, `=2.001`, nil}, // the float64 is a little more than half
 	{"a little less than half a thousandth", 1.0005, `=1.0`, nil},   // a little less
@@ -97,7 +100,7 @@ func TestFormatValues(t *testing.T) {
 		valueVector
 		writtenVector
 	}
-	for _, v := range readVectors[value](t, "values") {
+	for _, v := range trial.ReadVectors[value](t, "values") {
 		tc := valueCase{name: v.Name, value: readVectorValue(v.Value)}
 		if v.Error != nil {
 			tc.err = causeOf(v.Error.Cause)
@@ -170,17 +173,17 @@ func TestFieldsAdd(t *testing.T) {
 		{"a limit that is refused", []string{"x"}, []Limit{good, bad}, []string{"x"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := http.Header{limitKey: tc.before}
+			h := http.Header{draft.LimitKey: tc.before}
 			require.Equal(t, tc.wantFail, Fields{Limits: tc.limits}.Add(h) != nil)
-			require.Equal(t, tc.want, h[limitKey])
+			require.Equal(t, tc.want, h[draft.LimitKey])
 		})
 	}
 }
 
 // A slice that was taken from the header is not modified.
 func TestSetKeepsOldLines(t *testing.T) {
-	h := http.Header{limitKey: {"old"}}
-	old := h[limitKey]
+	h := http.Header{draft.LimitKey: {"old"}}
+	old := h[draft.LimitKey]
 	require.NoError(t, Fields{Limits: []Limit{{Name: "a"}}}.Set(h))
 	require.Equal(t, []string{"old"}, old)
 }
@@ -201,43 +204,43 @@ func TestAllocations(t *testing.T) {
 	require.NoError(t, err)
 	full, err := ParsePolicies(benchFull)
 	require.NoError(t, err)
-	buf, h := make([]byte, 0, 256), wire(unrelated)
-	requireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, policies...) })
-	requireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, full...) })
-	requireAllocs(t, 0, func() { _, _ = AppendLimits(buf, limits...) })
-	requireAllocs(t, 1, func() { _, _ = ParseLimits(benchLimit) })
-	requireAllocs(t, 1, func() { _, _ = ParsePolicies(benchPolicies) })
-	requireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
-	requireAllocs(t, 2, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) }) // one joins the lines
-	requireAllocs(t, 0, func() { _, _ = Parse(h) })
+	buf, h := make([]byte, 0, 256), trial.Wire(trial.Unrelated)
+	trial.RequireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, policies...) })
+	trial.RequireAllocs(t, 0, func() { _, _ = AppendPolicies(buf, full...) })
+	trial.RequireAllocs(t, 0, func() { _, _ = AppendLimits(buf, limits...) })
+	trial.RequireAllocs(t, 1, func() { _, _ = ParseLimits(benchLimit) })
+	trial.RequireAllocs(t, 1, func() { _, _ = ParsePolicies(benchPolicies) })
+	trial.RequireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
+	trial.RequireAllocs(t, 2, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) }) // one joins the lines
+	trial.RequireAllocs(t, 0, func() { _, _ = Parse(h) })
 
 	f := fieldsOf(t, `"a";q=10000;w=1000`, `"a";r=10000;t=10`)
-	requireAllocs(t, 0, func() { _ = f.Limits[0].Cap(f.Policies[0], 2) }) // a burst that is a whole number
+	trial.RequireAllocs(t, 0, func() { _ = f.Limits[0].Cap(f.Policies[0], 2) }) // a burst that is a whole number
 	for _, line := range []string{"limit=100, remaining=50, reset=5", `burst;r=0.5;t=30`, `"burst";t=30`} {
 		lines := []string{line} // not in the form of the next draft
-		requireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
+		trial.RequireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
 	}
 }
 
 // TestJSON writes members as in testdata/fields/json.txt, and reads them again.
 func TestJSON(t *testing.T) {
-	for _, tc := range plainCases("json") {
-		if tc.refused {
+	for _, tc := range trial.PlainCases("testdata/fields/json.txt") {
+		if tc.Refused {
 			continue // see TestJSONErrors
 		}
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.Name, func(t *testing.T) {
 			var read interface {
 				json.Unmarshaler
 				fmt.Stringer
 			} = new(Policy)
-			if strings.HasPrefix(tc.name, "a limit") {
+			if strings.HasPrefix(tc.Name, "a limit") {
 				read = new(Limit)
 			}
-			require.NoError(t, json.Unmarshal([]byte(tc.in), read))
-			require.Equal(t, tc.want, read.String())
+			require.NoError(t, json.Unmarshal([]byte(tc.In), read))
+			require.Equal(t, tc.Want, read.String())
 			again, err := json.Marshal(read)
 			require.NoError(t, err)
-			require.Equal(t, tc.in, string(again))
+			require.Equal(t, tc.In, string(again))
 		})
 	}
 	rounded, err := json.Marshal(Param{"c", -0.0625})
@@ -266,17 +269,17 @@ func TestJSON(t *testing.T) {
 func TestJSONErrors(t *testing.T) {
 	policy := Policy{Name: "before", Quota: 7}
 	fields := Fields{Policies: []Policy{policy}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}
-	for _, tc := range plainCases("json") {
-		if !tc.refused {
+	for _, tc := range trial.PlainCases("testdata/fields/json.txt") {
+		if !tc.Refused {
 			continue // see TestJSON
 		}
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.Name, func(t *testing.T) {
 			p, f := policy, fields
-			if strings.HasPrefix(tc.name, "fields: ") {
-				require.ErrorIs(t, f.UnmarshalJSON([]byte(tc.in)), causeOf(tc.want))
-				require.Error(t, json.Unmarshal([]byte(tc.in), &f))
+			if strings.HasPrefix(tc.Name, "fields: ") {
+				require.ErrorIs(t, f.UnmarshalJSON([]byte(tc.In)), causeOf(tc.Want))
+				require.Error(t, json.Unmarshal([]byte(tc.In), &f))
 			} else {
-				require.ErrorIs(t, json.Unmarshal([]byte(tc.in), &p), causeOf(tc.want))
+				require.ErrorIs(t, json.Unmarshal([]byte(tc.In), &p), causeOf(tc.Want))
 			}
 			require.Equal(t, policy, p)
 			require.Equal(t, fields, f)
@@ -338,7 +341,7 @@ func TestJSONErrorTexts(t *testing.T) {
 		{"a window in words", new(Policy), `{"window":"31415"}`, "JSON of seconds: not well-formed"},
 		{"a parameter that is a number", new(Policy), `{"params":[31415]}`, "JSON of a parameter: not an array of key and value: not well-formed"},
 		{"a value that is an object", new(Policy), `{"params":[["a",{"31415":1}]]}`, "JSON of the value of a parameter: not well-formed"},
-		{"a number out of range", new(Policy), `{"quota":-31415}`, "member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0"},
+		{"a number out of range", new(Policy), `{"quota":-31415}`, "member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0 to 999999999999999"},
 		{"of a limit of fields", new(Fields), `{"limits":[{"remaining":31415.9}]}`, "JSON of member of RateLimit: remaining: not well-formed"},
 		{"of fields", new(Fields), `{"dialect":31415}`, "JSON of fields: dialect: not well-formed"},
 		{"null in a list", new(Fields), `{"limits":[null]}`, "JSON of fields: null in a list: not well-formed"},

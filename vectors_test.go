@@ -2,10 +2,7 @@ package ratelimit
 
 import (
 	"encoding/json"
-	"flag"
-	"fmt"
 	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,13 +11,13 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the files that tests generate")
-
 // The vectors give the tables of the tests to other implementations.
-// testdata/vectors/README.md describes their form, and schema.json defines it. A case begins
+// ratelimittest/vectors/README.md describes their form, and schema.json defines it. A case begins
 // with its input, which has a type. The result of this package follows.
 
 // TestVectors fails if the files differ from the tables of the tests, or if an input cannot be read
@@ -36,8 +33,6 @@ func TestVectors(t *testing.T) {
 	problemVectors(t)
 	adviceVectors(t)
 	restrictVectors(t)
-	lintVectors(t)
-	sequenceVectors(t)
 }
 
 // A madeVector is the result of this package for a case. Each kind has some of its members.
@@ -59,87 +54,15 @@ type madeVector struct {
 	Capped    bool           `json:"capped,omitempty"`
 	Tightest  *string        `json:"tightest,omitempty"`
 	Remaining *int64         `json:"remaining,omitempty"`
-	Findings  any            `json:"findings,omitempty"`
 	Error     *vectorError   `json:"error,omitempty"`
 	Errors    []vectorError  `json:"errors,omitempty"`
-}
-
-// maxVector is the length of the longest vector. Longer cases are about bounds.
-const maxVector = 3000
-
-// checkVectors checks the file of a kind. It calls made for the cases of the tables, which
-// make the file, and then for the cases that it reads back from the file.
-func checkVectors[In any](t *testing.T, kind, about string, cases []In, made func(In) madeVector) {
-	t.Helper()
-	var list []string
-	seen := map[string]bool{}
-	for _, in := range cases {
-		c := vectorOf(t, in, made(in))
-		if len(c) >= maxVector {
-			continue
-		}
-		list = append(list, c)
-		var named struct{ Name, Group string }
-		require.NoError(t, json.Unmarshal([]byte(c), &named))
-		require.False(t, seen[named.Group+"/"+named.Name], "%s has %q twice", kind, named.Name)
-		seen[named.Group+"/"+named.Name] = true
-		var read In
-		require.NoError(t, json.Unmarshal([]byte(c), &read))
-		require.Equal(t, c, vectorOf(t, read, made(read)), "%s: %s", kind, named.Name)
-	}
-	head := fmt.Sprintf("{\n\"kind\": %q,\n\"about\": %q,\n", kind, about)
-	if kind == "next" {
-		head += "\"unpublished\": true,\n"
-	}
-	checkVectorFile(t, kind+".json", head+"\"cases\": [\n"+strings.Join(list, ",\n")+"\n]\n}\n")
-}
-
-// vectorOf returns a case with its input and its result.
-func vectorOf(t *testing.T, in, made any) string {
-	t.Helper()
-	c, rest := encodeVector(t, in), encodeVector(t, made)
-	if rest == "{}" {
-		return c
-	}
-	return strings.TrimSuffix(c, "}") + "," + strings.TrimPrefix(rest, "{")
-}
-
-// readVectors returns the cases of a file that is itself a table.
-func readVectors[T any](t *testing.T, kind string) []T {
-	t.Helper()
-	b, err := os.ReadFile("testdata/vectors/" + kind + ".json")
-	require.NoError(t, err)
-	var file struct{ Cases []T }
-	require.NoError(t, json.Unmarshal(b, &file))
-	return file.Cases
-}
-
-func encodeVector(t testing.TB, v any) string {
-	t.Helper()
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	require.NoError(t, enc.Encode(v))
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// checkVectorFile writes a file of vectors, or checks that it is up to date.
-func checkVectorFile(t *testing.T, name, want string) {
-	t.Helper()
-	file := filepath.Join("testdata/vectors", name)
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
-	}
-	got, err := os.ReadFile(file)
-	require.NoError(t, err)
-	requireText(t, want, string(got), file+" is made of the tables: go test -run TestVectors -update .")
 }
 
 // Every rule that a vector names is in CONFORMANCE.md, or is a section of an RFC.
 func TestVectorRules(t *testing.T) {
 	conformance, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
-	files, err := filepath.Glob("testdata/vectors/*.json")
+	files, err := filepath.Glob("ratelimittest/vectors/*.json")
 	require.NoError(t, err)
 	section := regexp.MustCompile(`^(9110|9457|9651)-\d+(\.\d+)*$`)
 	rules := map[string]bool{}
@@ -155,63 +78,6 @@ func TestVectorRules(t *testing.T) {
 		row := regexp.MustCompile(`(?m)^\| ([\w-]+, )*` + regexp.QuoteMeta(id) + `(, [\w-]+)* \|`)
 		require.True(t, section.MatchString(id) || row.Match(conformance), "%s is in no row of CONFORMANCE.md", id)
 	}
-}
-
-// escapeLatin1 converts each byte to a character, because JSON cannot contain bytes.
-func escapeLatin1(lines []string) []string {
-	out := make([]string, len(lines))
-	for i, line := range lines {
-		for _, c := range []byte(line) {
-			out[i] += string(rune(c))
-		}
-	}
-	return out
-}
-
-// bytesOf undoes escapeLatin1.
-func bytesOf(lines []string) []string {
-	out := make([]string, len(lines))
-	for i, line := range lines {
-		for _, r := range line {
-			out[i] += string([]byte{byte(r)})
-		}
-	}
-	return out
-}
-
-// vectorHeader returns the lines of a header in the form of a vector.
-func vectorHeader(text string) []string {
-	lines := []string{}
-	for line := range strings.Lines(text) {
-		if line = strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t"); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return escapeLatin1(lines)
-}
-
-// A responseVector is a response, or only its header, with or without the time of arrival.
-type responseVector struct {
-	Name    string    `json:"name"`
-	Group   string    `json:"group,omitempty"`
-	Status  int       `json:"status,omitempty"`
-	Header  []string  `json:"header"`
-	Arrived time.Time `json:"arrived,omitzero"`
-}
-
-// vectorResponse returns a response from wire text.
-func vectorResponse(name, text string, arrived time.Time) responseVector {
-	status := responseOf(text).StatusCode
-	if strings.HasPrefix(text, "HTTP/") {
-		_, text, _ = strings.Cut(text, "\n")
-	}
-	return responseVector{Name: name, Status: status, Header: vectorHeader(text), Arrived: arrived}
-}
-
-func (v *responseVector) header() http.Header { return wire(strings.Join(bytesOf(v.Header), "\n")) }
-
-func (v *responseVector) response() *http.Response {
-	return &http.Response{StatusCode: v.Status, Header: v.header(), Body: http.NoBody}
 }
 
 // A vectorError is the fault of a rejected input.
@@ -295,15 +161,13 @@ func fieldVectors(t *testing.T) {
 
 func oneFieldVectors[T memberType[T]](t *testing.T, c codec[T], kind string, cases []fieldCase) (list []lineVector) {
 	for _, tc := range cases {
-		list = append(list, lineVector{tc.name, escapeLatin1(tc.lines)})
+		list = append(list, lineVector{tc.name, trial.EscapeLatin1(tc.lines)})
 	}
-	checkVectors(t, kind, "lines of the field "+c.field, list, func(v lineVector) madeVector {
-		lines := bytesOf(v.Lines)
+	trial.CheckVectors(t, kind, "lines of the field "+c.field, list, func(v lineVector) madeVector {
+		lines := trial.BytesOf(v.Lines)
 		members, err := c.parse(lines...)
 		if err != nil {
-			e := vectorErrorOf(t, err)
-			require.Equal(t, e.Rule, Check(&http.Response{Header: http.Header{c.key: lines}})[0].Rule)
-			return madeVector{Error: e}
+			return madeVector{Error: vectorErrorOf(t, err)}
 		}
 		text, err := c.format(members...)
 		require.NoError(t, err)
@@ -332,28 +196,28 @@ func listVectors(t *testing.T, fields []lineVector) {
 	seen := map[string]bool{}
 	for _, f := range fields {
 		text := strings.Join(f.Lines, "\n")
-		if seen[text] || len(f.Lines) == 0 || len(text) > maxVector {
+		if seen[text] || len(f.Lines) == 0 || len(text) > trial.MaxVector {
 			continue
 		}
 		seen[text] = true
 		v := listVector{Name: f.Name, Raw: f.Lines, HeaderType: "list"}
 		var padded []string
-		for _, line := range bytesOf(f.Lines) {
+		for _, line := range trial.BytesOf(f.Lines) {
 			padded = append(padded, padBase64(line))
 			v.CanFail = v.CanFail || padBase64(line) != line
 		}
 		members, err := httpsfv.UnmarshalList(padded)
 		if err != nil {
 			v.MustFail, v.CanFail = true, false
-			_, policyErr := ParsePolicies(bytesOf(f.Lines)...)
-			_, limitErr := ParseLimits(bytesOf(f.Lines)...)
+			_, policyErr := ParsePolicies(trial.BytesOf(f.Lines)...)
+			_, limitErr := ParseLimits(trial.BytesOf(f.Lines)...)
 			require.True(t, policyErr != nil && limitErr != nil, "a field that fails as a List fails as a field: %s", f.Name)
 		} else {
 			v.Expected = expectedList(t, members)
 		}
-		list = append(list, encodeVector(t, v))
+		list = append(list, trial.EncodeVector(t, v))
 	}
-	checkVectorFile(t, "structured-fields/list.json", "[\n"+strings.Join(list, ",\n")+"\n]\n")
+	trial.CheckVectorFile(t, "structured-fields/list.json", "[\n"+strings.Join(list, ",\n")+"\n]\n")
 }
 
 func expectedList(t *testing.T, members httpsfv.List) []any {
@@ -394,21 +258,21 @@ func bareItem(t *testing.T, value any) any {
 }
 
 func headerVectors(t *testing.T) {
-	var headers, next []responseVector
+	var headers, next []trial.ResponseVector
 	for _, tc := range parseCases {
-		headers = append(headers, responseVector{Name: tc.name, Header: vectorHeader(tc.wire)})
+		headers = append(headers, trial.ResponseVector{Name: tc.name, Header: trial.VectorHeader(tc.wire)})
 	}
 	for _, tc := range nextCases {
-		next = append(next, responseVector{Name: tc.name, Header: vectorHeader(tc.wire)})
+		next = append(next, trial.ResponseVector{Name: tc.name, Header: trial.VectorHeader(tc.wire)})
 	}
 	about := "the fields RateLimit-Policy and RateLimit in a header; a malformed one is ignored alone"
-	checkVectors(t, "headers", about, headers, func(v responseVector) madeVector {
-		f, err := Parse(v.header())
+	trial.CheckVectors(t, "headers", about, headers, func(v trial.ResponseVector) madeVector {
+		f, err := Parse(v.MakeHeader())
 		return madeVector{Policies: f.Policies, Limits: f.Limits, Errors: vectorErrors(t, err)}
 	})
 	about = "both fields in the form of the draft that follows draft-11, which is not published and may change"
-	checkVectors(t, "next", about, next, func(v responseVector) madeVector {
-		f, err := ParseAny(v.header(), LegacyOptions{})
+	trial.CheckVectors(t, "next", about, next, func(v trial.ResponseVector) madeVector {
+		f, err := ParseAny(v.MakeHeader(), LegacyOptions{})
 		return madeVector{Dialect: &f.Dialect, Policies: f.Policies, Limits: f.Limits, Errors: vectorErrors(t, err)}
 	})
 }
@@ -499,8 +363,8 @@ func valueRule(v any) string {
 
 // The files of texts and values are tables themselves. A new case needs only its input.
 func textVectors(t *testing.T) {
-	texts := readVectors[textVector](t, "texts")
-	checkVectors(t, "texts", "members, and the line that is written for them", texts, func(v textVector) madeVector {
+	texts := trial.ReadVectors[textVector](t, "texts")
+	trial.CheckVectors(t, "texts", "members, and the line that is written for them", texts, func(v textVector) madeVector {
 		if v.Limits != nil {
 			text, err := FormatLimits(vectorMembers(t, v.Limits, (*vectorMember).limit)...)
 			return writtenOf(t, text, err)
@@ -509,9 +373,9 @@ func textVectors(t *testing.T) {
 		return writtenOf(t, text, err)
 	})
 
-	values := readVectors[valueVector](t, "values")
+	values := trial.ReadVectors[valueVector](t, "values")
 	about := "values of a parameter, and the text that is written after its key"
-	checkVectors(t, "values", about, values, func(v valueVector) madeVector {
+	trial.CheckVectors(t, "values", about, values, func(v valueVector) madeVector {
 		value := readVectorValue(v.Value)
 		text, err := FormatLimits(Limit{Params: Params{{"x", value}}})
 		made := writtenOf(t, strings.TrimPrefix(text, `"";r=0;x`), err)
@@ -523,12 +387,12 @@ func textVectors(t *testing.T) {
 }
 
 func legacyVectors(t *testing.T) {
-	var list []responseVector
+	var list []trial.ResponseVector
 	add := func(group, name, wire string) {
-		header := vectorHeader(spell(wire, late))
-		list = append(list, responseVector{Name: name, Group: group, Header: header, Arrived: late})
+		header := trial.VectorHeader(trial.Spell(wire, late))
+		list = append(list, trial.ResponseVector{Name: name, Group: group, Header: header, Arrived: late})
 	}
-	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines"} {
+	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines", "shares"} {
 		for _, tc := range readTable(group) {
 			add(group, tc.name, tc.wire)
 		}
@@ -536,8 +400,8 @@ func legacyVectors(t *testing.T) {
 	for _, tc := range resetCases {
 		add("resets", tc.name, "X-RateLimit-Reset: "+tc.value)
 	}
-	checkVectors(t, "legacy", "responses in older forms, and their meaning", list, func(v responseVector) madeVector {
-		f, err := ParseAny(v.header(), LegacyOptions{Now: v.Arrived})
+	trial.CheckVectors(t, "legacy", "responses in older forms, and their meaning", list, func(v trial.ResponseVector) madeVector {
+		f, err := ParseAny(v.MakeHeader(), LegacyOptions{Now: v.Arrived})
 		made := madeVector{Dialect: &f.Dialect, Guessed: f.Guessed, Want: append([]vendorLimit{}, joinedLimits(f)...)}
 		for _, e := range vectorErrors(t, err) {
 			rule := "6-9"
@@ -558,11 +422,11 @@ func joinVectors(t *testing.T) {
 	}
 	var joins []join
 	for _, tc := range policyOfCases {
-		f := pairOf(t, tc.in)
-		joins = append(joins, join{tc.name, append([]Policy{}, f.Policies...), f.Limits[0]})
+		f := pairOf(t, tc.In)
+		joins = append(joins, join{tc.Name, append([]Policy{}, f.Policies...), f.Limits[0]})
 	}
 	about := "policies and a limit, and the policy that the limit reports on"
-	checkVectors(t, "joins", about, joins, func(v join) madeVector {
+	trial.CheckVectors(t, "joins", about, joins, func(v join) madeVector {
 		if p, ok := (Fields{Policies: v.Policies}).PolicyOf(v.Limit); ok {
 			return madeVector{Policy: &p}
 		}
@@ -576,12 +440,12 @@ func joinVectors(t *testing.T) {
 	}
 	var pairs []pair
 	for _, tc := range tightestCases {
-		if f := pairOf(t, tc.in); f.Policies != nil { // the other cases are about limits of one unit
-			pairs = append(pairs, pair{tc.name, f.Policies, f.Limits})
+		if f := pairOf(t, tc.In); f.Policies != nil { // the other cases are about limits of one unit
+			pairs = append(pairs, pair{tc.Name, f.Policies, f.Limits})
 		}
 	}
 	about = "policies and limits, and the name of the limit that a client is likely to run into first"
-	checkVectors(t, "tightest", about, pairs, func(v pair) madeVector {
+	trial.CheckVectors(t, "tightest", about, pairs, func(v pair) madeVector {
 		l, _ := Fields{Policies: v.Policies, Limits: v.Limits}.Tightest()
 		return madeVector{Tightest: &l.Name}
 	})
@@ -596,13 +460,13 @@ func capVectors(t *testing.T) {
 	}
 	var caps []cap
 	for _, tc := range capCases {
-		p, l, burst := readCap(t, tc.in)
+		p, l, burst := readCap(t, tc.In)
 		if burst == 0 || math.Abs(burst) <= 1e15 && math.Abs(burst) >= 1e-15 { // other languages may read other numbers differently
-			caps = append(caps, cap{tc.name, p, l, burst})
+			caps = append(caps, cap{tc.Name, p, l, burst})
 		}
 	}
 	about := "a policy and a limit, and what remains when it is capped (draft-11 Section 8.5)"
-	checkVectors(t, "caps", about, caps, func(v cap) madeVector {
+	trial.CheckVectors(t, "caps", about, caps, func(v cap) madeVector {
 		return madeVector{Remaining: orNil(v.Limit.Cap(v.Policy, v.Burst).Remaining)}
 	})
 }
@@ -626,14 +490,14 @@ type vectorProblem struct {
 func problemVectors(t *testing.T) {
 	var list []problemVector
 	for _, tc := range problemCases {
-		name := tc.name
-		if tc.refused {
+		name := tc.Name
+		if tc.Refused {
 			name = "no problem document: " + name
 		}
-		list = append(list, problemVector{name, tc.in})
+		list = append(list, problemVector{name, tc.In})
 	}
 	about := "texts of problem documents (RFC 9457), and their meaning"
-	checkVectors(t, "problems", about, list, func(v problemVector) madeVector {
+	trial.CheckVectors(t, "problems", about, list, func(v problemVector) madeVector {
 		var p Problem
 		if err := p.UnmarshalJSON([]byte(v.Document)); err != nil {
 			return madeVector{Error: &vectorError{Rule: "9457-3"}}
@@ -649,28 +513,28 @@ func problemVectors(t *testing.T) {
 }
 
 func adviceVectors(t *testing.T) {
-	var advice []responseVector
+	var advice []trial.ResponseVector
 	for _, tc := range adviseCases {
-		if aboutNext(tc.name) || Advise(responseOf(tc.wire), arrival).Pace == math.MaxInt64 {
+		if aboutNext(tc.Name) || Advise(trial.ResponseOf(tc.Wire), trial.Arrival).Pace == math.MaxInt64 {
 			continue // only Go saturates there
 		}
-		advice = append(advice, vectorResponse(tc.name, tc.wire, arrival))
+		advice = append(advice, trial.ResponseVectorOf(tc.Name, tc.Wire, trial.Arrival))
 	}
 	about := "responses, with the wait and the pace for a client, in nanoseconds"
-	checkVectors(t, "advice", about, advice, func(v responseVector) madeVector {
-		a := Advise(v.response(), v.Arrived)
+	trial.CheckVectors(t, "advice", about, advice, func(v trial.ResponseVector) madeVector {
+		a := Advise(v.Response(), v.Arrived)
 		return madeVector{Wait: &a.Wait, Pace: &a.Pace, Source: a.Source.String(), Limit: a.Limit.Name, Capped: a.Capped}
 	})
 
-	var retry []responseVector
+	var retry []trial.ResponseVector
 	for _, tc := range retryAfterCases {
-		if tc.want != time.Duration(math.MaxInt64).String() { // only Go saturates there
-			retry = append(retry, responseVector{Name: tc.name, Header: vectorHeader(tc.wire), Arrived: arrival})
+		if tc.Want != time.Duration(math.MaxInt64).String() { // only Go saturates there
+			retry = append(retry, trial.ResponseVector{Name: tc.Name, Header: trial.VectorHeader(tc.Wire), Arrived: trial.Arrival})
 		}
 	}
 	about = "headers, and how long they ask a client to wait, in nanoseconds"
-	checkVectors(t, "retry-after", about, retry, func(v responseVector) madeVector {
-		if wait, ok := ParseRetryAfter(v.header(), v.Arrived); ok {
+	trial.CheckVectors(t, "retry-after", about, retry, func(v trial.ResponseVector) madeVector {
+		if wait, ok := ParseRetryAfter(v.MakeHeader(), v.Arrived); ok {
 			return madeVector{Wait: &wait}
 		}
 		return madeVector{}
@@ -699,45 +563,17 @@ func restrictVectors(t *testing.T) {
 		}
 	}
 	about := "the fields of a server, the fields of an intermediary in front of it, and the joined fields"
-	checkVectors(t, "restrict", about, list, func(v restrictVector) madeVector {
+	trial.CheckVectors(t, "restrict", about, list, func(v restrictVector) madeVector {
 		f, err := Restrict(v.Upstream, v.Own)
 		if err == nil {
 			return madeVector{Want: &f}
 		}
 		e := vectorErrorOf(t, err)
 		e.Rule, e.Field = "I1", requireFieldError(t, err).Field // it would permit more
-		if e.Param == unitKey {
+		if e.Param == draft.Unit {
 			e.Rule = "I2"
 		}
 		return madeVector{Error: e}
-	})
-}
-
-type lintFinding struct {
-	Rule  string `json:"rule"`
-	Level string `json:"level"`
-	Field string `json:"field"`
-	Item  *int64 `json:"item,omitempty"`
-}
-
-func lintFindingOf(f Finding) lintFinding {
-	return lintFinding{f.Rule, f.Level.String(), f.Field, orNil(int64(f.Item))}
-}
-
-func lintVectors(t *testing.T) {
-	var list []responseVector
-	for _, tc := range append(append([]lintCase{}, lintCases...), draftExamples...) {
-		if !aboutNext(tc.name) {
-			list = append(list, vectorResponse(tc.name, tc.wire, time.Time{}))
-		}
-	}
-	about := "responses, and the rules of CONFORMANCE.md that they break"
-	checkVectors(t, "lint", about, list, func(v responseVector) madeVector {
-		findings := []lintFinding{}
-		for _, f := range Check(v.response()) {
-			findings = append(findings, lintFindingOf(f))
-		}
-		return madeVector{Findings: findings}
 	})
 }
 

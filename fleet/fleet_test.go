@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 // A window is a server that allows each credential a number of requests in each window. A
@@ -69,7 +68,7 @@ func (s *window) count(user string) (http.Header, int) {
 		h.Set("X-RateLimit-Reset", strconv.FormatInt(ends.Add(time.Second-1).Unix(), 10))
 		return h, status
 	}
-	f := ratelimit.FixedWindow{Name: "default", Quota: int64(s.quota), Used: int64(s.used[user]), Window: s.length, Left: ends.Sub(now)}.Fields()
+	f := announce.FixedWindow{Name: "default", Quota: int64(s.quota), Used: int64(s.used[user]), Window: s.length, Left: ends.Sub(now)}.Fields()
 	if err := f.Set(h); err != nil {
 		panic(err)
 	}
@@ -162,7 +161,7 @@ func requireExpiry(t *testing.T, s *store) {
 	keys := s.keys(t)
 	require.NotEmpty(t, keys)
 	for _, key := range keys {
-		require.Regexp(t, `^ratelimit:\{[0-9a-f]{64}\}(:leases|:processes)?$`, key)
+		require.Regexp(t, `^ratelimit:2:\{[0-9a-f]{64}\}(:leases|:processes)?$`, key)
 		left, err := s.rdb.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.Positive(t, left, key)

@@ -3,7 +3,7 @@
 // learn from every answer how much is left.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-//	client := &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}
+//	client := &http.Client{Transport: &obey.Transport{Base: &fleet.Turns{Redis: rdb}}}
 package fleet
 
 import (
@@ -18,16 +18,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Turns is an [http.RoundTripper] that sends a request when its turn comes among the requests
-// of all processes with the same Redis. Put it below a [ratelimit.Transport], which queues the
+// of all processes with the same Redis. Put it below a [obey.Transport], which queues the
 // requests of its process. Redis must be set. After the first use a Turns must not be copied,
 // and its fields must not be changed. It is safe for concurrent use, if its functions are.
 //
 // If Redis answers a question with an error, or not within Timeout, each process goes on with its
 // share of what was left, and paces its requests. Its share is that of one of the processes that
-// used the key in the last minute. Redis is asked again after a second.
+// used the key in the last minute. Redis is asked again after a second. If Redis cannot read the
+// record of a key, this holds for that key alone, and the record is removed.
 type Turns struct {
 	// Redis is a client of Redis, a cluster, or Valkey. Set ContextTimeoutEnabled in the
 	// options of a cluster: a turn then takes half of the time.
@@ -35,16 +37,17 @@ type Turns struct {
 	Base  http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	// Key returns the same text, in every process, for requests that share their limits;
 	// nil is the origin: scheme, host and port. A request with the key "" is sent at once.
-	// Redis holds the SHA-256 of the key. See [ratelimit.KeyBy].
+	// Redis holds the SHA-256 of the key. See [obey.KeyBy].
 	Key func(*http.Request) string
 	// Cost returns what a request takes of limits in other units than requests, as
 	// Transport.Cost does; nil is none.
-	Cost    func(*http.Request) []ratelimit.Cost
+	Cost    func(*http.Request) []obey.Cost
 	Advisor ratelimit.Advisor // reads the responses
 	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
 	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
-	// OnError is called when Redis has answered with an error, or not in time. It is called once
-	// a second, or more often if several questions fail at the same time. It may be nil.
+	// OnError is called when Redis has answered with an error, or not in time. If only the record of
+	// one key cannot be read, the error contains its key in Redis, and other keys go on. OnError is
+	// called once a second, or more often if several questions fail at the same time. It may be nil.
 	OnError func(error)
 
 	mu      sync.Mutex
@@ -60,7 +63,7 @@ type Turns struct {
 var errNoURL = errors.New("ratelimit: request without URL")
 
 // RoundTrip sends req when its turn comes, and returns the result of Base. If the deadline of
-// the request comes first, it returns a [*ratelimit.WaitError], as soon as that is certain. If
+// the request comes first, it returns a [*obey.WaitError], as soon as that is certain. If
 // the context ends otherwise, it returns the cause.
 func (t *Turns) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	sent := false
@@ -116,7 +119,7 @@ func (t *Turns) now() time.Time {
 }
 
 // originOf is the key of a request if there is no Key.
-var originOf = ratelimit.KeyBy()
+var originOf = obey.KeyBy()
 
 // take waits for the turn of a request. It returns nil if the request needs none.
 func (t *Turns) take(req *http.Request) (*turn, error) {
@@ -139,7 +142,7 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 		return nil, err
 	}
 	defer t.leave(n.keys[0], l)
-	n.line = l
+	n.line, n.began = l, time.Now()
 	for {
 		wait, certain, err := n.enter(ctx)
 		switch {
@@ -153,7 +156,7 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 				return n, nil
 			}
 		}
-		if err := t.sleep(ctx, l, wait, certain); err != nil {
+		if err := n.sleep(ctx, wait, certain); err != nil {
 			return nil, err
 		}
 	}
@@ -165,17 +168,20 @@ const shortly = 50 * time.Millisecond
 
 // sleep waits. It returns an error at once if the deadline of the request is certain to come
 // first.
-func (t *Turns) sleep(ctx context.Context, l *line, wait time.Duration, certain bool) error {
+func (n *turn) sleep(ctx context.Context, wait time.Duration, certain bool) error {
 	if certain {
 		until := time.Now().Add(wait)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-			return &ratelimit.WaitError{Until: until}
+			return &obey.WaitError{Until: until}
 		}
-		t.mu.Lock()
-		l.until = until
-		t.mu.Unlock()
+		n.turns.mu.Lock()
+		n.line.until = until
+		n.turns.mu.Unlock()
 	} else {
 		wait = min(wait, shortly)
+	}
+	if n.costs != "" { // it may have a claim
+		wait = min(wait, claimAfter)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -192,7 +198,7 @@ func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
 		return cause
 	}
-	return &ratelimit.WaitError{}
+	return &obey.WaitError{}
 }
 
 // A line is the queue of the requests of a key in this process. Only the first request asks
@@ -205,11 +211,12 @@ type line struct {
 	until    time.Time // no request is sent before that
 	advice   ratelimit.Advice
 	received time.Time // when advice, the newest, came; zero if none did
+	retry    time.Time // when Redis may be asked again for this key; zero if it can read the record
 
 	// Used by the first request alone.
-	processes int             // that use the key, as Redis has counted them
-	counted   time.Time       // when that was
-	gate      *ratelimit.Gate // while Redis does not answer: the share of this process
+	processes int        // that use the key, as Redis has counted them
+	counted   time.Time  // when that was
+	gate      *obey.Gate // while Redis does not answer: the share of this process
 }
 
 // queue returns the line of a key when the request is the first in it.
@@ -236,7 +243,7 @@ func (t *Turns) queue(ctx context.Context, key string) (*line, error) {
 	t.mu.Unlock()
 	var err error
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		err = &ratelimit.WaitError{Until: until}
+		err = &obey.WaitError{Until: until}
 	} else {
 		select {
 		case l.first <- struct{}{}:
@@ -255,17 +262,21 @@ func (t *Turns) leave(key string, l *line) {
 	t.drop(key, l)
 }
 
-// drop forgets the line of a key when no request of it waits. If other processes use the key,
-// the line is kept for the time when Redis does not answer.
+// drop forgets the line of a key when no request of it waits. If other processes use the key, the
+// line is kept for the time when Redis does not answer, and always during such a time.
 func (t *Turns) drop(key string, l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.users--; l.users == 0 && (l.processes < 2 || len(t.lines) > maxLines) {
+	if l.users--; l.users > 0 {
+		return
+	}
+	needed := l.processes > 1 || l.gate != nil || !l.retry.IsZero()
+	if !needed || len(t.lines) > maxLines {
 		delete(t.lines, key)
 	}
 }
 
-// A cost is a [ratelimit.Cost] as the scripts read it.
+// A cost is a [obey.Cost] as the scripts read it.
 type cost struct {
 	Policy string `json:"policy"`
 	Unit   string `json:"unit"`
@@ -273,7 +284,7 @@ type cost struct {
 }
 
 // costsOf returns costs as the scripts read them, "" if there are none.
-func costsOf(costs []ratelimit.Cost) string {
+func costsOf(costs []obey.Cost) string {
 	var list []cost
 	for _, c := range costs {
 		unit := string(c.Unit)

@@ -17,6 +17,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	gorilla "github.com/gorilla/websocket"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/labstack/echo/v4"
 	"github.com/rs/cors"
@@ -27,9 +28,9 @@ import (
 // of the root has the tests with net/http.
 
 // announcing is a Middleware that serves all requests.
-func announcing(name string) *ratelimit.Middleware {
-	f := ratelimit.FixedWindow{Name: name, Quota: 9, Used: 4, Window: time.Minute, Left: 30 * time.Second}.Fields()
-	return &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: f}, nil }}
+func announcing(name string) *announce.Middleware {
+	f := announce.FixedWindow{Name: name, Quota: 9, Used: 4, Window: time.Minute, Left: 30 * time.Second}.Fields()
+	return &announce.Middleware{Take: func(*http.Request) (announce.Decision, error) { return announce.Decision{Fields: f}, nil }}
 }
 
 var inner, outer = announcing("inner").Handler, announcing("outer").Handler

@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +27,7 @@ func (s *fleetWindow) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.began, s.used = now, 0
 	}
 	s.used++
-	f := ratelimit.FixedWindow{Quota: quota, Used: min(int64(s.used), quota), Window: window, Left: window - time.Since(s.began)}.Fields()
+	f := announce.FixedWindow{Quota: quota, Used: min(int64(s.used), quota), Window: window, Left: window - time.Since(s.began)}.Fields()
 	status := http.StatusOK
 	if s.used > quota {
 		s.refused++
@@ -77,14 +78,14 @@ func fleet(t *testing.T, jobs [4]int, process func(i int, base http.RoundTripper
 func TestFleet(t *testing.T) {
 	each := func(pace bool, share float64) func(int, http.RoundTripper) http.RoundTripper {
 		return func(_ int, base http.RoundTripper) http.RoundTripper {
-			return &ratelimit.Transport{Base: base, Gate: &ratelimit.Gate{Pace: pace, Share: share}}
+			return &obey.Transport{Base: base, Gate: &obey.Gate{Pace: pace, Share: share}}
 		}
 	}
 	one := func() func(int, http.RoundTripper) http.RoundTripper {
 		var rt http.RoundTripper
 		return func(_ int, base http.RoundTripper) http.RoundTripper {
 			if rt == nil {
-				rt = &ratelimit.Transport{Base: base}
+				rt = &obey.Transport{Base: base}
 			}
 			return rt
 		}

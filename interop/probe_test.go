@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -122,12 +122,12 @@ func askOn(t *testing.T, url string, known []string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	sequences := []*ratelimit.Sequence{{Alone: true}, {}}
+	sequences := []*ratelimittest.Sequence{{Alone: true}, {}}
 	for range 200 {
 		e := ask(t, client, url)
 		for _, s := range sequences {
 			for _, f := range s.Add(&http.Response{StatusCode: e.status, Header: e.header}, e.sent, e.received) {
-				if f.Level > ratelimit.LevelNote {
+				if f.Level > ratelimittest.LevelNote {
 					of := func(fault string) bool { return strings.HasPrefix(fault, f.Rule+" ") }
 					require.True(t, slices.ContainsFunc(known, of), "%v", f)
 				}

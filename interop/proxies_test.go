@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/internal/peers"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,7 +75,7 @@ func TestProxies(t *testing.T) {
 			var ours, theirs tally
 			var both sync.WaitGroup
 			both.Go(func() {
-				ours.drive(p.start(t), func(base http.RoundTripper) http.RoundTripper { return &ratelimit.Transport{Base: base} })
+				ours.drive(p.start(t), func(base http.RoundTripper) http.RoundTripper { return &obey.Transport{Base: base} })
 			})
 			both.Go(func() {
 				theirs.drive(p.start(t), peers.Retryable)

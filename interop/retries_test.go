@@ -14,7 +14,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/hashicorp/go-retryablehttp"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -95,7 +95,7 @@ func TestRetryable(t *testing.T) {
 				client.Logger = nil
 				client.RetryWaitMin, client.RetryMax = time.Millisecond, 3
 				client.HTTPClient.Transport = exhausted()
-				client.HTTPClient.Transport = &ratelimit.Transport{Base: client.HTTPClient.Transport}
+				client.HTTPClient.Transport = &obey.Transport{Base: client.HTTPClient.Transport}
 				client.HTTPClient.Timeout = tc.timeout
 				if tc.checks {
 					checkRetry(client)
@@ -116,7 +116,7 @@ func TestRetryable(t *testing.T) {
 
 func checkRetry(client *retryablehttp.Client) {
 	client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
-		var wait *ratelimit.WaitError
+		var wait *obey.WaitError
 		if !errors.As(err, &wait) {
 			return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 		}
@@ -132,12 +132,12 @@ func checkRetry(client *retryablehttp.Client) {
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		client := &http.Client{Transport: &ratelimit.Transport{Base: exhausted()}, Timeout: time.Second}
+		client := &http.Client{Transport: &obey.Transport{Base: exhausted()}, Timeout: time.Second}
 		get := func() (*http.Response, error) { return client.Get(address) }
 		got, took := jobs(t, func() error {
 			resp, err := backoff.Retry(ctx, func() (*http.Response, error) {
 				resp, err := get()
-				var wait *ratelimit.WaitError
+				var wait *obey.WaitError
 				if errors.As(err, &wait) {
 					err = &backoff.RetryAfterError{Duration: time.Until(wait.Until)}
 				}
@@ -166,14 +166,14 @@ func TestLayers(t *testing.T) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.ResponseHeaderTimeout = 10 * time.Second // of each try, once it is sent
 	client := &http.Client{
-		Transport: &ratelimit.Transport{Base: sign{base}}, // signed when it is sent: waiting makes no signature old
-		Timeout:   5 * time.Minute,                        // of all, waiting included
+		Transport: &obey.Transport{Base: sign{base}}, // signed when it is sent: waiting makes no signature old
+		Timeout:   5 * time.Minute,                   // of all, waiting included
 	}
 	require.NotNil(t, client)
 
 	synctest.Test(t, func(t *testing.T) {
 		server, old := exhausted(), time.Duration(0)
-		client := &http.Client{Transport: &ratelimit.Transport{Base: sign{roundTrip(func(req *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: &obey.Transport{Base: sign{roundTrip(func(req *http.Request) (*http.Response, error) {
 			at, err := time.Parse(time.RFC3339, req.Header.Get("Signed-At"))
 			require.NoError(t, err)
 			old = max(old, time.Since(at))
@@ -189,7 +189,7 @@ func TestLayers(t *testing.T) {
 
 func TestClientWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &http.Client{Transport: &ratelimit.Transport{Base: exhausted()}} // in memory
+		client := &http.Client{Transport: &obey.Transport{Base: exhausted()}} // in memory
 		start := time.Now()
 		for range 2 {
 			_, err := client.Get(address)

@@ -14,9 +14,9 @@ import (
 
 	tollbooth8 "github.com/didip/tollbooth/v8"
 	"github.com/go-chi/httprate"
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/internal/block"
 	"github.com/httpfields/ratelimit/interop/internal/peers"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/stretchr/testify/require"
@@ -115,7 +115,7 @@ var setupClients = [3]struct {
 	name string
 	wrap func(http.RoundTripper) http.RoundTripper
 }{
-	{"Transport", func(base http.RoundTripper) http.RoundTripper { return &ratelimit.Transport{Base: base} }},
+	{"Transport", func(base http.RoundTripper) http.RoundTripper { return &obey.Transport{Base: base} }},
 	{"aws adaptive", peers.Adaptive},
 	{"go-retryablehttp", peers.Retryable},
 }

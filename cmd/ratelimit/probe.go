@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
 // A prober is one run of the verb.
@@ -129,7 +129,7 @@ type course struct {
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	now := time.Now()
 	c := &course{prober: p, events: make(chan func()), next: now, end: now.Add(p.timeout)}
-	c.probeReport = &probeReport{URL: shown(p.address), require: p.require, started: now, sequence: ratelimit.Sequence{Alone: !p.shared}}
+	c.probeReport = &probeReport{URL: shown(p.address), require: p.require, started: now, sequence: ratelimittest.Sequence{Alone: !p.shared}}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
 	for c.Stopped == "" || c.underWay > 0 {

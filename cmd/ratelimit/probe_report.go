@@ -14,6 +14,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
 // A probeReport is the result of a run.
@@ -30,7 +31,7 @@ type probeReport struct {
 
 	require  bool // a request must be refused
 	started  time.Time
-	sequence ratelimit.Sequence
+	sequence ratelimittest.Sequence
 	names    []string         // of limits, in the order of their first response
 	failure  error            // the first one
 	widths   [mostColumns]int // of the limits in a row

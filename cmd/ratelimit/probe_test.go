@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/internal/report"
 	"github.com/stretchr/testify/require"
 )
@@ -54,7 +55,7 @@ func (q *quota) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case q.silent:
 	case refused:
-		_ = ratelimit.Refuse(w, r, f, nil)
+		_ = announce.Refuse(w, r, f, nil)
 	default:
 		_ = f.Set(w.Header())
 	}
@@ -73,7 +74,7 @@ func (q *quota) take(r *http.Request) (f ratelimit.Fields, refused bool) {
 	if refused = q.used >= q.quota-q.lowered; !refused {
 		q.used++
 	}
-	return ratelimit.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
+	return announce.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
 }
 
 // RoundTrip responds without a network, so that the time can be virtual.

@@ -1,5 +1,5 @@
 // Client downloads the addresses in a list, no faster than the servers allow, because it
-// sends its requests through a ratelimit.Transport.
+// sends its requests through a obey.Transport.
 //
 //	client -dir downloads list.txt
 //	client -H 'X-API-Key: demo' -dir downloads list.txt
@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 const usage = `usage: client [-H field]... [-dir folder] [-jobs n] [-max-wait d] [-pace] [-timeout d] list
@@ -98,9 +99,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 
 	p := &progress{w: stderr, total: len(list), terminal: isTerminal(stderr)}
 	d := downloader{dir: *dir, header: header, timeout: *timeout, progress: p, client: &http.Client{
-		Transport: &ratelimit.Transport{
+		Transport: &obey.Transport{
 			Advisor: ratelimit.Advisor{MaxWait: *maxWait},
-			Gate:    &ratelimit.Gate{MaxWait: *maxWait, Pace: *pace},
+			Gate:    &obey.Gate{MaxWait: *maxWait, Pace: *pace},
 			Observe: p.observe,
 		},
 	}}

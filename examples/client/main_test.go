@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/stretchr/testify/require"
 )
 
@@ -91,7 +92,7 @@ func TestRefused(t *testing.T) {
 	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request){
 		"with fields, by the package": func(w http.ResponseWriter, r *http.Request) {
 			refused := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "default", Reset: ratelimit.SecondsOf(0)}}}
-			if err := ratelimit.Refuse(w, r, refused, nil); err != nil {
+			if err := announce.Refuse(w, r, refused, nil); err != nil {
 				t.Error(err)
 			}
 		},

@@ -40,7 +40,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// observe stores the wait of a response. It is used as ratelimit.Transport.Observe.
+// observe stores the wait of a response. It is used as obey.Transport.Observe.
 func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	if a.Wait == 0 {
 		return
@@ -69,6 +69,9 @@ func why(a ratelimit.Advice) string {
 		return "Retry-After"
 	}
 	text := "RateLimit " + strconv.QuoteToASCII(a.Limit.Name) + " is exhausted"
+	if a.Limit.Remaining == ratelimit.Unknown {
+		text = "RateLimit " + strconv.QuoteToASCII(a.Limit.Name) + " may have refused"
+	}
 	if a.Capped {
 		text += ", for longer"
 	}

@@ -12,15 +12,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/fleet"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // newClient returns the client of a process. All processes with the same Redis share the
 // limits of each server.
 func newClient(addr string) *http.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	return &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}
+	return &http.Client{Transport: &obey.Transport{Base: &fleet.Turns{Redis: rdb}}}
 }
 
 func main() {

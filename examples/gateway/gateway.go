@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // newGateway returns a handler that forwards requests within a policy, and refuses all others.
 // It also forwards requests that upstream is likely to refuse (draft-11 Section 7.2).
 func newGateway(upstream *url.URL, policy ratelimit.Policy, now func() time.Time) http.Handler {
 	w := &window{policy: policy, now: now}
-	limiter := &ratelimit.Middleware{Take: w.take}
+	limiter := &announce.Middleware{Take: w.take}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(upstream)
@@ -55,7 +56,7 @@ type window struct {
 }
 
 // take counts a request, if one is left in the window.
-func (w *window) take(*http.Request) (d ratelimit.Decision, err error) {
+func (w *window) take(*http.Request) (d announce.Decision, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
@@ -68,7 +69,7 @@ func (w *window) take(*http.Request) (d ratelimit.Decision, err error) {
 	} else {
 		d.Violated = []string{w.policy.Name}
 	}
-	d.Fields = ratelimit.FixedWindow{Name: w.policy.Name, Quota: w.policy.Quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
+	d.Fields = announce.FixedWindow{Name: w.policy.Name, Quota: w.policy.Quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
 	d.Fields.Policies[0], d.Fields.Limits[0].PartitionKey = w.policy, w.policy.PartitionKey
 	return d, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,7 +51,7 @@ func get(t *testing.T, url string) (*http.Response, string) {
 func getClean(t *testing.T, url string) *http.Response {
 	t.Helper()
 	resp, _ := get(t, url)
-	require.Empty(t, ratelimit.Check(resp))
+	require.Empty(t, ratelimittest.Check(resp))
 	return resp
 }
 
@@ -113,9 +114,9 @@ func TestForwarded(t *testing.T) {
 			resp.Header.Del("Content-Length")
 			resp.Header.Del("Content-Type")
 			require.Equal(t, want, resp.Header)
-			for _, finding := range ratelimit.Check(resp) { // a limit without a policy is noted
+			for _, finding := range ratelimittest.Check(resp) { // a limit without a policy is noted
 				ofUpstream := finding.Rule == "S3" && tc.status == http.StatusTooManyRequests // its Retry-After is early
-				require.True(t, finding.Level == ratelimit.LevelNote || ofUpstream || strings.Contains(tc.name, "meanings"), "%v", finding)
+				require.True(t, finding.Level == ratelimittest.LevelNote || ofUpstream || strings.Contains(tc.name, "meanings"), "%v", finding)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 const keyField = "X-API-Key"
@@ -22,7 +23,7 @@ type api struct {
 
 // handler puts the api in front of next.
 func (a *api) handler(next http.Handler) http.Handler {
-	m := ratelimit.Middleware{
+	m := announce.Middleware{
 		Take:     a.take,
 		Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}, // for old clients
 		OnError:  a.failed,
@@ -59,7 +60,7 @@ func (a *api) failed(_ http.ResponseWriter, r *http.Request, err error) (answere
 //
 // While capacity is reduced, many clients are refused at the same time. Jitter keeps them from
 // coming back together (draft-11 Section 8.5).
-func (a *api) take(r *http.Request) (d ratelimit.Decision, err error) {
+func (a *api) take(r *http.Request) (d announce.Decision, err error) {
 	partition := a.clients[r.Header.Get(keyField)]
 	tokens, violated, err := a.engine.take(r.Context(), partition, a.buckets)
 	if err != nil {

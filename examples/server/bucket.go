@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 const (
@@ -47,7 +48,7 @@ type engine interface {
 func fieldsOf(partition []byte, buckets []bucket, tokens []float64) ratelimit.Fields {
 	var f ratelimit.Fields
 	for i, b := range buckets {
-		of := ratelimit.TokenBucket{Name: b.name, Burst: int64(b.quota), PerSecond: b.perSecond(), Tokens: tokens[i]}.Fields()
+		of := announce.TokenBucket{Name: b.name, Burst: int64(b.quota), PerSecond: b.perSecond(), Tokens: tokens[i]}.Fields()
 		of.Policies[0].PartitionKey, of.Limits[0].PartitionKey = partition, partition
 		f = f.Join(of)
 	}

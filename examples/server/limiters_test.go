@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -14,7 +15,7 @@ import (
 
 // ofRate returns the state of a limiter of golang.org/x/time/rate.
 func ofRate(name string, limiter *rate.Limiter, now time.Time) (ratelimit.Policy, ratelimit.Limit) {
-	b := ratelimit.TokenBucket{Name: name, Burst: int64(limiter.Burst()), PerSecond: float64(limiter.Limit()), Tokens: limiter.TokensAt(now)}
+	b := announce.TokenBucket{Name: name, Burst: int64(limiter.Burst()), PerSecond: float64(limiter.Limit()), Tokens: limiter.TokensAt(now)}
 	f := b.Fields()
 	return f.Policies[0], f.Limits[0]
 }
@@ -23,7 +24,7 @@ func ofRate(name string, limiter *rate.Limiter, now time.Time) (ratelimit.Policy
 // after ResetAfter.
 func ofRedisRate(name string, r *redis_rate.Result) (ratelimit.Policy, ratelimit.Limit) {
 	burst, perSecond := float64(r.Limit.Burst), float64(r.Limit.Rate)/r.Limit.Period.Seconds()
-	b := ratelimit.TokenBucket{Name: name, Burst: int64(r.Limit.Burst), PerSecond: perSecond, Tokens: burst - r.ResetAfter.Seconds()*perSecond}
+	b := announce.TokenBucket{Name: name, Burst: int64(r.Limit.Burst), PerSecond: perSecond, Tokens: burst - r.ResetAfter.Seconds()*perSecond}
 	f := b.Fields()
 	return f.Policies[0], f.Limits[0]
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -157,7 +158,7 @@ func (l *load) send(client int, server, key string) {
 	}
 	_, _ = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
-	if findings := ratelimit.Check(resp); findings != nil {
+	if findings := ratelimittest.Check(resp); findings != nil {
 		l.t.Error(resp.Header, findings)
 		l.ended.Store(true)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,8 +65,8 @@ func request(t *testing.T, method, url, key string) (*http.Response, string) {
 
 // faults returns the findings of Check for a response, without notes. A nearly empty bucket for
 // a whole day gets a note, although its numbers are true.
-func faults(resp *http.Response) []ratelimit.Finding {
-	return slices.DeleteFunc(ratelimit.Check(resp), func(f ratelimit.Finding) bool { return f.Level == ratelimit.LevelNote })
+func faults(resp *http.Response) []ratelimittest.Finding {
+	return slices.DeleteFunc(ratelimittest.Check(resp), func(f ratelimittest.Finding) bool { return f.Level == ratelimittest.LevelNote })
 }
 
 func fields(t *testing.T, resp *http.Response) ratelimit.Fields {

@@ -152,11 +152,15 @@ func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucket
 
 // ending returns the time at which the reset ends, or otherwise if there is no reset.
 func (v *view) ending(otherwise span) span {
-	if v.Reset < 0 {
+	if v.Reset < 0 || v.tillUnit() {
 		return otherwise
 	}
 	return span{v.Sent + v.Reset - rounding - v.jitter, v.Received + v.Reset + rounding}
 }
+
+// tillUnit reports whether the reset may be when the next unit is back instead of the end of the
+// window, as announce.SlidingWindow announces it.
+func (v *view) tillUnit() bool { return v.kind == weighted && v.Remaining == 0 }
 
 // A step is how a track explains a response.
 type step struct {
@@ -203,7 +207,11 @@ func (v *view) after(t *track, base float64) float64 {
 
 // step returns how a track explains a response.
 func (v *view) step(t *track) step {
-	if v.Window > 0 && v.Reset > v.Window*1.1+rounding+1 { // it is longer than a limiter can announce
+	longest := 1.1 * v.Window
+	if v.tillUnit() {
+		longest = max(longest, v.Window*(1+1/v.Quota)) // if the whole quota was used in an instant
+	}
+	if v.Window > 0 && v.Reset > longest+rounding+1 { // it is longer than a limiter can announce
 		return failed(Reset, false, v.Window)
 	}
 	if t.rolled > v.Sent { // the response may be of the window before
@@ -371,6 +379,7 @@ func (v *view) commit(t *track, s step) {
 	switch {
 	case s.rolls:
 		t.end, t.rolled = now, v.Received
+	case v.tillUnit():
 	case v.kind == fixedWindow || v.kind == weighted:
 		t.end = t.end.and(now)
 	case v.Pending == 0:

@@ -46,15 +46,36 @@ type Doubt struct {
 // the likeliest first. The first change with which a model explains all responses shows the fault.
 // If there is no such change, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
-	certain := !r.apart
-	doubt := func(rule Rule, number Number, args ...any) Doubt { return Doubt{rule, certain, number, args} }
-	f, quota, window := r.wrong, r.terms.Quota, r.terms.Window
+	f := r.wrong
 	switch {
 	case now.Remaining == 0 && f.early:
-		return doubt(Overdrawn, Remaining)
+		return r.doubt(Overdrawn, Remaining)
 	case r.stays(now) >= least && r.falls.number == 0: // Remaining never falls
-		return doubt(Spent, Remaining, r.upwards(now, f.most))
+		return r.doubt(Spent, Remaining, r.upwards(now, f.most))
 	}
+	if d, ok := r.changed(); ok {
+		return d
+	}
+	switch {
+	case f.number == Reset:
+		d := r.doubt(Clock, Reset, r.course())
+		d.Certain = d.Certain && r.terms.Window > 0 // the jitter of an unknown window is unknown
+		return d
+	case !f.early:
+		return r.doubt(Back, Remaining, now.Remaining, max(f.most, 0))
+	}
+	return r.doubt(Spent, Remaining, r.upwards(now, f.most))
+}
+
+// doubt returns a doubt that is certain unless several counters can explain it.
+func (r *Run) doubt(rule Rule, number Number, args ...any) Doubt {
+	return Doubt{rule, !r.apart, number, args}
+}
+
+// changed returns the fault that is shown by the first change with which a model explains all
+// responses.
+func (r *Run) changed() (d Doubt, ok bool) {
+	quota, window := r.terms.Quota, r.terms.Window
 	longest, highest, rises := 0.0, 0.0, 0
 	for i, e := range r.events {
 		longest, highest = max(longest, e.Reset), max(highest, e.Remaining)
@@ -66,32 +87,22 @@ func (r *Run) diagnose(now Response) Doubt {
 	untilEnd := func(reset float64) float64 { return max(window-reset, 0) }
 	switch {
 	case longest >= 1000 && r.explained(r.terms, ofReset(inSeconds)):
-		return doubt(Unit, Reset, "milliseconds")
+		return r.doubt(Unit, Reset, "milliseconds"), true
 	case r.explained(Terms{highest + 1, window}, nil):
-		return doubt(Applied, Quota, quota, highest)
+		return r.doubt(Applied, Quota, quota, highest), true
 	case rises > 2 && r.explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
-		return doubt(Spent, Remaining, "it seems to be what is used")
+		return r.doubt(Spent, Remaining, "it seems to be what is used"), true
 	case longest <= window+1 && r.explained(r.terms, ofReset(untilEnd)):
-		return doubt(Clock, Reset, "it seems to be the time that has passed")
+		return r.doubt(Clock, Reset, "it seems to be the time that has passed"), true
+	case window <= 0:
+		return Doubt{}, false
 	}
-	if window > 0 {
-		for _, factor := range []float64{2, 0.5, 0.001} {
-			if r.explained(Terms{quota, factor * window}, nil) {
-				return doubt(Window, Quota, factor*window, window)
-			}
-		}
-		if r.explained(r.terms, func(e *Response) { e.Reset = -1 }) {
-			return doubt(Clock, Reset, r.course())
+	for _, factor := range []float64{2, 0.5, 0.001} {
+		if r.explained(Terms{quota, factor * window}, nil) {
+			return r.doubt(Window, Quota, factor*window, window), true
 		}
 	}
-	switch {
-	case f.number == Reset:
-		certain = certain && window > 0 // the jitter of an unknown window is unknown
-		return doubt(Clock, Reset, r.course())
-	case !f.early:
-		return doubt(Back, Remaining, now.Remaining, max(f.most, 0))
-	}
-	return doubt(Spent, Remaining, r.upwards(now, f.most))
+	return r.doubt(Clock, Reset, r.course()), r.explained(r.terms, func(e *Response) { e.Reset = -1 })
 }
 
 // ofReset is a change of the reset, if there is one.

@@ -20,12 +20,13 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // A Config has the server of a proxy, and the rules by which requests wait.
 type Config struct {
 	To         *url.URL      // the server; its path is put before those of requests
-	Fields     []string      // the fields of requests by which the server distinguishes its users
+	Fields     []string      // by which the server distinguishes its users: fields, path:N and json:NAME, which New must be able to read
 	CostHeader string        // the field of a request with the number of tokens that it takes, not forwarded; "" is none
 	Pace       bool          // spread requests over the window
 	MaxWait    time.Duration // how long a request is held at most; more than 0
@@ -37,17 +38,17 @@ type Config struct {
 	Talk       *log.Logger   // for keys whose requests begin and cease to wait; nil is quiet
 	// Share puts a RoundTripper on top of base, so that several proxies share a quota; nil is
 	// base alone.
-	Share func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []ratelimit.Cost) http.RoundTripper
+	Share func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []obey.Cost) http.RoundTripper
 }
 
 // A Proxy is a handler that forwards requests when the limits of the server allow it.
 type Proxy struct {
 	config  Config
 	name    string // in loopField
-	key     func(*http.Request) string
+	keys    *keyer
 	base    *http.Transport
 	reverse *httputil.ReverseProxy
-	limited *ratelimit.Transport
+	limited *obey.Transport
 	stats   *stats
 	memory  memory
 	buffers buffers
@@ -67,20 +68,24 @@ var (
 
 // New returns a Proxy.
 func New(c Config) *Proxy {
-	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text()}
+	gate := &obey.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
+	keys, err := newKeyer(c.Fields)
+	if err != nil {
+		panic(err) // Complete has checked it
+	}
+	p := &Proxy{config: c, keys: keys, stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text()}
 	p.base = http.DefaultTransport.(*http.Transport).Clone()
 	p.base.DisableCompression = true                          // bodies pass as they are
 	p.base.MaxIdleConns, p.base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
 	p.memory.left.Store(c.BodyMemory)
 	p.buffers.pool.New = func() any { return new(buffer) }
-	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
+	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []obey.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{p.base}
 	if c.Share != nil {
 		base = c.Share(base, key, cost)
 	}
 	p.stopping, p.stop = context.WithCancelCause(context.Background())
-	p.limited = &ratelimit.Transport{
+	p.limited = &obey.Transport{
 		Base:    base,
 		Gate:    gate,
 		Key:     key,
@@ -116,8 +121,9 @@ func (p *Proxy) Stop() {
 // A job is the state of one request. The context of the forwarded request contains it.
 type job struct {
 	key   string
-	proxy string // the address by which the client has reached the proxy
-	costs []ratelimit.Cost
+	parts http.Header // what the key depends on, next to fields
+	proxy string      // the address by which the client has reached the proxy
+	costs []obey.Cost
 	until time.Time       // when the wait ends, as known when it began
 	sent  context.Context // the context of the request when it is sent
 	leave func(error)     // ends the wait
@@ -159,6 +165,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = j.body
 		defer j.body.finish(control)
 	}
+	j.parts = p.keys.partsOf(r, j.body)
 	p.reverse.ServeHTTP(&answer{w, p, j}, r)
 	if j.body.early() {
 		_ = control.Flush() // the client may wait for the answer before it sends the rest
@@ -212,7 +219,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		j.costs = costsOf(r.Out.Header.Values(field))
 		r.Out.Header.Del(field)
 	}
-	j.key = p.key(r.Out)
+	j.key = p.keys.keyOf(r.Out, j.parts)
 	p.stats.update(j.key, func(k *keyStats) {
 		k.Requests++
 		if j.key == originOf(r.Out) {
@@ -222,10 +229,10 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 }
 
 // originOf is the key of a request without credentials.
-var originOf = ratelimit.KeyBy()
+var originOf = obey.KeyBy()
 
 // costsOf returns the cost of a request in tokens. It is none if the field is no decimal number.
-func costsOf(lines []string) []ratelimit.Cost {
+func costsOf(lines []string) []obey.Cost {
 	if len(lines) != 1 {
 		return nil
 	}
@@ -233,7 +240,7 @@ func costsOf(lines []string) []ratelimit.Cost {
 	if err != nil || n == 0 {
 		return nil
 	}
-	return []ratelimit.Cost{{Unit: "tokens", Units: int64(n)}}
+	return []obey.Cost{{Unit: "tokens", Units: int64(n)}}
 }
 
 // turns holds requests back.
@@ -289,7 +296,7 @@ func (j *job) watch() (stop func()) {
 }
 
 // waiting is called when a request begins to wait, and its result when the wait ends.
-func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
+func (p *Proxy) waiting(r *http.Request, w obey.Wait) func() {
 	j := jobOf(r)
 	j.until = w.Until
 	if p.held.Add(1) > int64(p.config.Queue) {
@@ -332,7 +339,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Connection", "close")
 	}
 	problem, until := ratelimit.NewProblem(ratelimit.QuotaExceeded), j.until
-	var late *ratelimit.WaitError
+	var late *obey.WaitError
 	switch {
 	case errors.Is(err, errStopping):
 		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, until)

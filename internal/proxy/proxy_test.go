@@ -30,6 +30,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // A runningProxy is a proxy in front of a server.
@@ -97,8 +98,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // answeredBy returns the Share of a Config whose requests a function answers.
-func answeredBy(f roundTrip) func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
-	return func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
+func answeredBy(f roundTrip) func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []obey.Cost) http.RoundTripper {
+	return func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []obey.Cost) http.RoundTripper {
 		return f
 	}
 }
@@ -822,7 +823,7 @@ func TestProxyReasons(t *testing.T) {
 
 // The number of keys is bounded, and the number of policies for each key.
 func TestProxyStatsAreBounded(t *testing.T) {
-	s := newStats(&ratelimit.Gate{}, nil)
+	s := newStats(&obey.Gate{}, nil)
 	end := s.wait("first")
 	for i := range 3 * maxKeys {
 		s.of(strconv.Itoa(i))

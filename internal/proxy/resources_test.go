@@ -9,9 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit"
 )
 
 // Metrics are UTF-8 whatever bytes a server sends, because Prometheus rejects them all otherwise.
@@ -77,7 +76,7 @@ func TestProxyResourcesInOrder(t *testing.T) {
 
 // If there are too many keys, the key that was used longest ago is dropped.
 func TestStatsDropOldest(t *testing.T) {
-	s := newStats(&ratelimit.Gate{}, nil)
+	s := newStats(&obey.Gate{}, nil)
 	for i := range maxKeys {
 		s.of(fmt.Sprint(i)).Requests++
 	}

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Bounds of the statistics.
@@ -30,7 +31,7 @@ const (
 
 // stats counts the requests of each key.
 type stats struct {
-	gate *ratelimit.Gate // knows why requests wait
+	gate *obey.Gate // knows why requests wait
 	seed maphash.Seed
 	talk *log.Logger // nil is quiet
 
@@ -56,7 +57,7 @@ type keyStats struct {
 	over   func() // is called when none waits any more
 }
 
-// waitStats is a [ratelimit.Wait] of a key, or of one of its resources.
+// waitStats is a [obey.Wait] of a key, or of one of its resources.
 type waitStats struct {
 	Resource string    `json:"resource,omitempty"`
 	Reason   string    `json:"reason"`
@@ -79,7 +80,7 @@ type limitStats struct {
 // Ends reports whether the server has announced a reset.
 func (l limitStats) Ends() bool { return !l.end.IsZero() }
 
-func newStats(gate *ratelimit.Gate, talk *log.Logger) *stats {
+func newStats(gate *obey.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
 }
 
@@ -195,10 +196,10 @@ func (s *stats) snapshot(now time.Time) []keyStats {
 func (s *stats) waits(now time.Time) map[string][]waitStats {
 	all := make(map[string][]waitStats)
 	for name := range s.gate.Keys() {
-		if w, ok := s.gate.State(name); ok && w.Reason != "" {
+		if w, ok := s.gate.State(name); ok && string(w.Reason) != "" {
 			key, resource, _ := strings.Cut(name, " ")
 			all[key] = append(all[key], waitStats{
-				Resource: resource, Reason: w.Reason, Queued: w.Queued, UnderWay: w.UnderWay,
+				Resource: resource, Reason: string(w.Reason), Queued: w.Queued, UnderWay: w.UnderWay,
 				Until: w.Until.Round(time.Millisecond).UTC(), Seconds: rounded(max(w.Until.Sub(now), 0).Seconds()),
 			})
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // talkAfter is the shortest wait for which a line is printed.
@@ -45,12 +45,12 @@ func waiting(n int64) string {
 	return fmt.Sprintf("%d requests wait", n)
 }
 
-func waitText(w *ratelimit.Wait) (text string) {
+func waitText(w *obey.Wait) (text string) {
 	if w.Until.After(time.Now()) {
 		text = " until " + w.Until.Format(time.TimeOnly)
 	}
-	if w.Reason != "" && w.Reason != "limit" { // the limit follows
-		text += " (" + w.Reason + ")"
+	if string(w.Reason) != "" && w.Reason != "limit" { // the limit follows
+		text += " (" + string(w.Reason) + ")"
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
 // A Malformed is a field that is ignored. If the response as a whole is at fault, Offset is -1, and
@@ -46,20 +47,20 @@ type Finding struct {
 	Item    *int   `json:"item,omitzero"`
 	Message string `json:"message"`
 
-	Source ratelimit.Finding `json:"-"`
+	Source ratelimittest.Finding `json:"-"`
 }
 
 // Check sets Findings, to an empty list if there are none.
 func (r *Report) Check() {
 	r.Findings = []Finding{}
-	for _, f := range ratelimit.Check(r.response.Response) {
+	for _, f := range ratelimittest.Check(r.response.Response) {
 		f.Field = r.response.spelled(f.Field)
 		r.Findings = append(r.Findings, FindingOf(f))
 	}
 }
 
-// FindingOf converts a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
-func FindingOf(f ratelimit.Finding) Finding {
+// FindingOf converts a finding of [ratelimittest.Check] or of a [ratelimittest.Sequence].
+func FindingOf(f ratelimittest.Finding) Finding {
 	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Offset: known(f.Offset), Item: known(f.Item), Message: f.Message, Source: f}
 	if f.Offset >= 0 {
 		out.Line = &f.Line
@@ -73,7 +74,7 @@ func (r *Report) Doubtful() bool {
 }
 
 // IsFault reports whether a finding is more than a note.
-func (f Finding) IsFault() bool { return f.Source.Level > ratelimit.LevelNote }
+func (f Finding) IsFault() bool { return f.Source.Level > ratelimittest.LevelNote }
 
 // LevelMalformed is the level of a malformed older field, for which the specification has no rule.
 const LevelMalformed = "malformed"
@@ -89,7 +90,7 @@ type Fault struct {
 	Offset int    // of the byte at fault in Value, or of the member; -1 without Value
 	Line   int    // in the text, from 1; 0 if it is unknown
 
-	rank ratelimit.Level
+	rank ratelimittest.Level
 }
 
 // Faults returns all faults, the worst first.
@@ -101,7 +102,7 @@ func (r *Report) Faults() []Fault {
 		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
 		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(m.Error, "ratelimit: "), ": ")
 		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
-		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
+		f.Level, f.rank = LevelMalformed, ratelimittest.LevelMust+1
 		same := func(g Finding) bool { return g.Field == e.Field && g.Source.Line == e.Line }
 		if at := slices.IndexFunc(found, same); at >= 0 {
 			f.Level, f.Rule, f.Remedy = found[at].Level, found[at].Rule, found[at].Message

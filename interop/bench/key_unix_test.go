@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +24,7 @@ func cpuTime(tb testing.TB) time.Duration {
 // that by one goroutine. They take turns, and the best of each counts.
 func BenchmarkOneKeyRatio(b *testing.B) {
 	const requests, many = 16 * 2000, 16
-	rt := &ratelimit.Transport{Base: &shelf{&http.Response{Header: response(currentLimit)}}}
+	rt := &obey.Transport{Base: &shelf{&http.Response{Header: response(currentLimit)}}}
 	req, err := http.NewRequest(http.MethodGet, "http://api.example/", nil)
 	require.NoError(b, err)
 	each := func(goroutines int) float64 {

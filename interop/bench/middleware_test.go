@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/stretchr/testify/require"
 )
 
@@ -84,7 +85,7 @@ func BenchmarkMiddlewareRatios(b *testing.B) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	middleware := func(refuses bool) http.Handler {
 		var c counter
-		return (&ratelimit.Middleware{Take: func(*http.Request) (d ratelimit.Decision, err error) {
+		return (&announce.Middleware{Take: func(*http.Request) (d announce.Decision, err error) {
 			used := c.take()
 			d.Fields = ratelimit.Fields{
 				Policies: []ratelimit.Policy{{Name: "minute", Quota: 100, Window: ratelimit.SecondsOf(60)}},

@@ -9,6 +9,9 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit/obey"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -97,9 +100,9 @@ func BenchmarkPartyRatios(b *testing.B) {
 	}{
 		{"Set", func() error { return ratelimit.XRateLimit.Set(h, left, now) }},
 		{"RestrictHeader, and a copy of the header", func() error {
-			return ratelimit.RestrictHeader(maps.Clone(github), http.StatusOK, own, ratelimit.LegacyOptions{Now: now})
+			return ratelimit.RestrictHeader(maps.Clone(github), http.StatusOK, own, ratelimit.RestrictOptions{Legacy: ratelimit.LegacyOptions{Now: now}})
 		}},
-		{"Refuse", func() error { return ratelimit.Refuse(w, r, refused, problem) }},
+		{"Refuse", func() error { return announce.Refuse(w, r, refused, problem) }},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			benchRatio(b, inGo(func() (struct{}, error) { return struct{}{}, bc.work() }), parsed())
@@ -110,7 +113,7 @@ func BenchmarkPartyRatios(b *testing.B) {
 		work func()
 	}{
 		{"Advise", func() { ratelimit.Advise(resp, now) }},
-		{"Check", func() { ratelimit.Check(resp) }},
+		{"Check", func() { ratelimittest.Check(resp) }},
 		{"Expose", func() {
 			delete(resp.Header, "Access-Control-Expose-Headers")
 			ratelimit.Expose(resp.Header)
@@ -169,7 +172,7 @@ func passing(b *testing.B, origins int, resp *http.Response) *contender {
 		require.NoError(b, err)
 		requests = append(requests, req)
 	}
-	rt, i := &ratelimit.Transport{Base: &shelf{resp}}, 0
+	rt, i := &obey.Transport{Base: &shelf{resp}}, 0
 	return inGo(func() (*http.Response, error) {
 		i++
 		return rt.RoundTrip(requests[i%origins])

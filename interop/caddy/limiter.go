@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"golang.org/x/time/rate"
 )
 
@@ -29,11 +30,11 @@ func (z *Zone) Provision(caddy.Context) error {
 }
 
 func (z *Zone) fields() ratelimit.Fields {
-	b := ratelimit.TokenBucket{Name: z.Name, Burst: int64(z.Events), PerSecond: float64(z.bucket.Limit()), Tokens: z.bucket.Tokens()}
+	b := announce.TokenBucket{Name: z.Name, Burst: int64(z.Events), PerSecond: float64(z.bucket.Limit()), Tokens: z.bucket.Tokens()}
 	return b.Fields()
 }
 
-func (z *Zone) take(*http.Request) (d ratelimit.Decision, err error) {
+func (z *Zone) take(*http.Request) (d announce.Decision, err error) {
 	if !z.bucket.Allow() {
 		d.Violated = []string{z.Name}
 	}
@@ -43,7 +44,7 @@ func (z *Zone) take(*http.Request) (d ratelimit.Decision, err error) {
 
 // ServeHTTP puts a Middleware around next.
 func (z *Zone) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
-	m := &ratelimit.Middleware{Take: z.take}
+	m := &announce.Middleware{Take: z.take}
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = next.ServeHTTP(w, r) })).ServeHTTP(w, r)
 	return err
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/internal/peers"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // A client sends the requests of a process.
@@ -32,16 +32,16 @@ var (
 // transport returns a function that makes Transports with these settings.
 func transport(maxWait time.Duration, pace bool, share float64) func(base http.RoundTripper) http.RoundTripper {
 	return func(base http.RoundTripper) http.RoundTripper {
-		return &ratelimit.Transport{
-			Base: base, Gate: &ratelimit.Gate{MaxWait: maxWait, Pace: pace, Share: share}, Cost: costOf}
+		return &obey.Transport{
+			Base: base, Gate: &obey.Gate{MaxWait: maxWait, Pace: pace, Share: share}, Cost: costOf}
 	}
 }
 
 // costOf returns the costs in the fields of a request.
-func costOf(req *http.Request) (costs []ratelimit.Cost) {
+func costOf(req *http.Request) (costs []obey.Cost) {
 	for _, field := range []struct{ name, policy string }{{costField, ""}, {inputField, "input-tokens"}, {outputField, "output-tokens"}} {
 		if n, err := strconv.ParseInt(req.Header.Get(field.name), 10, 64); err == nil {
-			costs = append(costs, ratelimit.Cost{Unit: "tokens", Policy: field.policy, Units: n})
+			costs = append(costs, obey.Cost{Unit: "tokens", Policy: field.policy, Units: n})
 		}
 	}
 	return costs

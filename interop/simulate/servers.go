@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // A limiter decides whether a request is served.
@@ -172,7 +173,7 @@ func (l *weightedWindow) turn(now time.Time) {
 func (l *weightedWindow) fields(now time.Time) ratelimit.Fields {
 	l.turn(now)
 	left := l.number.Add(l.window).Sub(now)
-	return ratelimit.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields()
+	return announce.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields()
 }
 
 func (l *weightedWindow) has(now time.Time, _ []cost) bool {

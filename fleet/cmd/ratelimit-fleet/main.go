@@ -22,6 +22,7 @@ import (
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/fleet"
 	"github.com/httpfields/ratelimit/internal/proxy"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 const help = `usage: ratelimit-fleet -redis URL -to URL [flags]
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	var minute atomic.Int64 // of the latest line about Redis
-	command.Share = func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []ratelimit.Cost) http.RoundTripper {
+	command.Share = func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []obey.Cost) http.RoundTripper {
 		return &fleet.Turns{
 			Redis: rdb, Base: base, Key: key, Cost: cost, Advisor: ratelimit.Advisor{MaxWait: command.MaxWait},
 			OnError: func(err error) {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // NewClient returns a client for one model. answer is the estimated number of tokens in an
 // answer.
 func NewClient(answer int64, opts ...option.RequestOption) anthropic.Client {
-	limits := &ratelimit.Transport{Cost: func(r *http.Request) []ratelimit.Cost {
-		return []ratelimit.Cost{
+	limits := &obey.Transport{Cost: func(r *http.Request) []obey.Cost {
+		return []obey.Cost{
 			{Policy: "input-tokens", Units: r.ContentLength / 4}, // four bytes of JSON to a token, by an estimate
 			{Policy: "output-tokens", Units: answer},
 		}

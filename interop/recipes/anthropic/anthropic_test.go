@@ -10,8 +10,8 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,7 +45,7 @@ func TestAnthropic(t *testing.T) {
 	require.Equal(t, "hello", answer)
 
 	_, err = ask(strings.Repeat("long ", 8000))
-	var wait *ratelimit.WaitError
+	var wait *obey.WaitError
 	require.ErrorAs(t, err, &wait)
 	_, err = ask("short")
 	require.NoError(t, err)

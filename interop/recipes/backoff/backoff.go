@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Get sends a request until it is served.
@@ -20,7 +21,7 @@ func Get(ctx context.Context, client *http.Client, url string) (*http.Response, 
 		}
 		resp, err := client.Do(req)
 		switch {
-		case errors.As(err, new(*ratelimit.WaitError)):
+		case errors.As(err, new(*obey.WaitError)):
 			return nil, backoff.Permanent(err) // the deadline is before the end of the wait
 		case err != nil:
 			return nil, err

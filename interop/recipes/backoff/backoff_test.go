@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +16,7 @@ func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spent := fake.Spent()
 		server := fake.Memory(spent.Handler(fake.JSON("hello")))
-		client := func() *http.Client { return &http.Client{Transport: &ratelimit.Transport{Base: server}} }
+		client := func() *http.Client { return &http.Client{Transport: &obey.Transport{Base: server}} }
 		_, err := client().Get("http://api.example")
 		require.NoError(t, err)
 		start := time.Now()
@@ -33,7 +33,7 @@ func TestBackoff(t *testing.T) {
 		defer cancel()
 		start = time.Now()
 		_, err = Get(ctx, waiting, "http://api.example")
-		var wait *ratelimit.WaitError
+		var wait *obey.WaitError
 		require.ErrorAs(t, err, &wait)
 		require.Zero(t, time.Since(start))
 	})

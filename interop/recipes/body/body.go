@@ -8,14 +8,15 @@ import (
 	"net/http"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
-type Take = func(*http.Request) (ratelimit.Decision, error)
+type Take = func(*http.Request) (announce.Decision, error)
 
 // InBody returns a limiter whose refusals contain the wait in words, and as a member of the
 // problem document.
 func InBody(take Take) Take {
-	return func(r *http.Request) (ratelimit.Decision, error) {
+	return func(r *http.Request) (announce.Decision, error) {
 		d, err := take(r)
 		if seconds, ok := d.Fields.RetryAfter().Value(); ok && len(d.Violated) > 0 {
 			d.Problem = ratelimit.NewProblem(ratelimit.QuotaExceeded, d.Violated...)

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
 
 func TestBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := (&ratelimit.Middleware{Take: InBody(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+		handler := (&announce.Middleware{Take: InBody(fake.Spent().Take)}).Handler(fake.JSON("hello"))
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		require.Equal(t, "\"hello\"\n", w.Body.String())

@@ -8,18 +8,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
 
 func TestChi(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		search := &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
-			f := ratelimit.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
-			return ratelimit.Decision{Fields: f}, nil
+		search := &announce.Middleware{Take: func(*http.Request) (announce.Decision, error) {
+			f := announce.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
+			return announce.Decision{Fields: f}, nil
 		}}
-		router := New(&ratelimit.Middleware{Take: fake.Spent().Take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
+		router := New(&announce.Middleware{Take: fake.Spent().Take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
 		for _, want := range []struct {
 			code  int
 			limit string

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 const slots = 4
@@ -16,8 +17,8 @@ type Limiter struct {
 	busy map[string]int64
 }
 
-// Take is the Take of a ratelimit.Middleware.
-func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
+// Take is the Take of a announce.Middleware.
+func (l *Limiter) Take(r *http.Request) (d announce.Decision, err error) {
 	user := r.Header.Get("X-API-Key")
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/stretchr/testify/require"
 )
 
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &Limiter{}
-		handler := (&ratelimit.Middleware{Take: limiter.Take}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		handler := (&announce.Middleware{Take: limiter.Take}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			time.Sleep(time.Second)
 		}))
 		get := func(key string) *httptest.ResponseRecorder {

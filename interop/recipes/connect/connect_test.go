@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -18,7 +19,7 @@ import (
 func TestConnect(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		spent := fake.Spent()
-		limit := Limit(func(context.Context, connect.AnyRequest) ratelimit.Decision {
+		limit := Limit(func(context.Context, connect.AnyRequest) announce.Decision {
 			d, _ := spent.Take(nil)
 			return d
 		})
@@ -35,7 +36,7 @@ func TestConnect(t *testing.T) {
 		_, err := client.CallUnary(ctx, connect.NewRequest(&emptypb.Empty{}))
 		require.Equal(t, failing, err != nil)
 		_, err = client.CallUnary(ctx, connect.NewRequest(&emptypb.Empty{}))
-		var wait *ratelimit.WaitError
+		var wait *obey.WaitError
 		require.ErrorAs(t, err, &wait)
 		require.Zero(t, spent.Refused())
 
@@ -52,7 +53,7 @@ func TestConnect(t *testing.T) {
 func TestStatus(t *testing.T) {
 	spent := fake.Spent()
 	_, _ = spent.Take(nil)
-	limit := Limit(func(context.Context, connect.AnyRequest) ratelimit.Decision { d, _ := spent.Take(nil); return d })
+	limit := Limit(func(context.Context, connect.AnyRequest) announce.Decision { d, _ := spent.Take(nil); return d })
 	server := httptest.NewServer(connect.NewUnaryHandler("/", func(context.Context, *connect.Request[emptypb.Empty]) (*connect.Response[emptypb.Empty], error) {
 		panic("it is refused")
 	}, connect.WithInterceptors(limit)))

@@ -5,11 +5,11 @@ import (
 	"errors"
 
 	"connectrpc.com/connect"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // Limit asks a limiter about each call, and announces the limits.
-func Limit(take func(context.Context, connect.AnyRequest) ratelimit.Decision) connect.UnaryInterceptorFunc {
+func Limit(take func(context.Context, connect.AnyRequest) announce.Decision) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			d := take(ctx, req)

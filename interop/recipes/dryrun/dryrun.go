@@ -6,13 +6,14 @@ import (
 	"net/http"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
-type Take = func(*http.Request) (ratelimit.Decision, error)
+type Take = func(*http.Request) (announce.Decision, error)
 
 // DryRun returns a limiter that refuses no request, and announces nothing.
 func DryRun(take Take) Take {
-	return func(r *http.Request) (ratelimit.Decision, error) {
+	return func(r *http.Request) (announce.Decision, error) {
 		d, err := take(r)
 		if len(d.Violated) > 0 {
 			slog.InfoContext(r.Context(), "would be refused", "policies", d.Violated, "path", r.URL.Path)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +18,7 @@ func TestDryRun(t *testing.T) {
 	var b bytes.Buffer
 	log.SetOutput(&b)
 	defer log.SetOutput(os.Stderr)
-	handler := (&ratelimit.Middleware{Take: DryRun(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+	handler := (&announce.Middleware{Take: DryRun(fake.Spent().Take)}).Handler(fake.JSON("hello"))
 	for range 3 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))

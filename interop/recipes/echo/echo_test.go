@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
@@ -15,13 +15,13 @@ import (
 
 func TestEcho(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := &ratelimit.Middleware{Take: (&fake.Window{Quota: 9, Length: time.Hour}).Take}
-		search := &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
-			f := ratelimit.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
-			return ratelimit.Decision{Fields: f}, nil
+		all := &announce.Middleware{Take: (&fake.Window{Quota: 9, Length: time.Hour}).Take}
+		search := &announce.Middleware{Take: func(*http.Request) (announce.Decision, error) {
+			f := announce.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
+			return announce.Decision{Fields: f}, nil
 		}}
 		e := New(all, search, func(c echo.Context) error {
-			_, ok := ratelimit.DecisionOf(c.Request().Context())
+			_, ok := announce.DecisionOf(c.Request().Context())
 			require.True(t, ok)
 			return c.String(http.StatusOK, "found")
 		})

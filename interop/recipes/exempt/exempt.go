@@ -4,16 +4,16 @@ package exempt
 import (
 	"net/http"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
-type Take = func(*http.Request) (ratelimit.Decision, error)
+type Take = func(*http.Request) (announce.Decision, error)
 
 // Exempt returns a limiter that does not count free requests.
 func Exempt(take Take, free func(*http.Request) bool) Take {
-	return func(r *http.Request) (ratelimit.Decision, error) {
+	return func(r *http.Request) (announce.Decision, error) {
 		if free(r) {
-			return ratelimit.Decision{}, nil // it passes, without fields
+			return announce.Decision{}, nil // it passes, without fields
 		}
 		return take(r)
 	}

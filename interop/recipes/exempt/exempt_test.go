@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
 
 // A Decision without Fields reveals no limit.
 func TestHidden(t *testing.T) {
-	handler := (&ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
-		return ratelimit.Decision{Violated: []string{"strangers"}, Problem: ratelimit.NewProblem(ratelimit.QuotaExceeded)}, nil
+	handler := (&announce.Middleware{Take: func(*http.Request) (announce.Decision, error) {
+		return announce.Decision{Violated: []string{"strangers"}, Problem: ratelimit.NewProblem(ratelimit.QuotaExceeded)}, nil
 	}}).Handler(fake.JSON("hello"))
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -23,7 +24,7 @@ func TestHidden(t *testing.T) {
 }
 
 func TestExempt(t *testing.T) {
-	handler := (&ratelimit.Middleware{Take: Exempt(fake.Spent().Take, Free)}).Handler(fake.JSON("hello"))
+	handler := (&announce.Middleware{Take: Exempt(fake.Spent().Take, Free)}).Handler(fake.JSON("hello"))
 	for _, tc := range []struct {
 		method, path string
 		code         int

@@ -4,11 +4,11 @@ package expvar
 import (
 	"expvar"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // Publish shows the state of each key of a Gate under a name.
-func Publish(name string, gate *ratelimit.Gate) {
+func Publish(name string, gate *obey.Gate) {
 	expvar.Publish(name, expvar.Func(func() any {
 		keys := map[string]any{}
 		for key := range gate.Keys() {

@@ -6,17 +6,17 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
 func TestExpvar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var gate ratelimit.Gate
+		var gate obey.Gate
 		Publish("limits", &gate)
 		require.JSONEq(t, `{}`, expvar.Get("limits").String())
-		client := &http.Client{Transport: &ratelimit.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
+		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
 		resp, err := client.Get("http://api.example")
 		require.NoError(t, err)
 		resp.Body.Close()

@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/valyala/fasthttp"
 )
 
 // Gateway passes requests to upstream, and announces the limits of both.
-func Gateway(upstream *fasthttp.HostClient, take func(*fasthttp.RequestCtx) ratelimit.Decision) fasthttp.RequestHandler {
+func Gateway(upstream *fasthttp.HostClient, take func(*fasthttp.RequestCtx) announce.Decision) fasthttp.RequestHandler {
 	return func(c *fasthttp.RequestCtx) {
 		d := take(c)
 		if d.Done != nil {
@@ -24,7 +25,6 @@ func Gateway(upstream *fasthttp.HostClient, take func(*fasthttp.RequestCtx) rate
 			c.SetStatusCode(problem.Status)
 			c.SetContentType(ratelimit.ProblemMediaType)
 			c.SetBody(body)
-			d.Fields.SetRetryAfter(h)
 		} else if err := upstream.Do(&c.Request, &c.Response); err != nil {
 			c.Error("Bad Gateway", fasthttp.StatusBadGateway)
 		}
@@ -32,11 +32,12 @@ func Gateway(upstream *fasthttp.HostClient, take func(*fasthttp.RequestCtx) rate
 			h.Add(string(name), string(line))
 		}
 		before := h.Clone()
-		if err := ratelimit.RestrictHeader(h, c.Response.StatusCode(), d.Fields, ratelimit.LegacyOptions{}); err != nil {
+		o := ratelimit.RestrictOptions{Refused: len(d.Violated) > 0, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
+		if err := ratelimit.RestrictHeader(h, c.Response.StatusCode(), d.Fields, o); err != nil {
 			log.Print(err) // all else is written
 		}
 		for name, lines := range h {
-			if name == "Retry-After" || !slices.Equal(lines, before[name]) {
+			if !slices.Equal(lines, before[name]) {
 				c.Response.Header.Del(name)
 				for _, line := range lines {
 					c.Response.Header.Add(name, line)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
@@ -38,7 +39,7 @@ func TestGateway(t *testing.T) {
 	})
 	window := fake.Spent()
 	gateway := serve(t, Gateway(&fasthttp.HostClient{Addr: "upstream", Dial: func(string) (net.Conn, error) { return upstream() }},
-		func(*fasthttp.RequestCtx) ratelimit.Decision {
+		func(*fasthttp.RequestCtx) announce.Decision {
 			d, err := window.Take(nil)
 			require.NoError(t, err)
 			return d

@@ -6,11 +6,12 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // Limit asks a limiter about each request, and announces the limits. If the limiter fails,
 // requests pass.
-func Limit(take func(fiber.Ctx) (ratelimit.Decision, error)) fiber.Handler {
+func Limit(take func(fiber.Ctx) (announce.Decision, error)) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		d, err := take(c)
 		if err != nil {

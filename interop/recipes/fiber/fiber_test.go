@@ -10,16 +10,18 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestFiber(t *testing.T) {
 	spent, failing := fake.Spent(), false
 	app := fiber.New()
-	app.Use(Limit(func(fiber.Ctx) (ratelimit.Decision, error) {
+	app.Use(Limit(func(fiber.Ctx) (announce.Decision, error) {
 		if failing {
-			return ratelimit.Decision{}, errors.New("no connection")
+			return announce.Decision{}, errors.New("no connection")
 		}
 		return spent.Take(nil)
 	}))
@@ -28,7 +30,7 @@ func TestFiber(t *testing.T) {
 		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil))
 		require.NoError(t, err)
 		t.Cleanup(func() { resp.Body.Close() })
-		require.Empty(t, ratelimit.Check(resp))
+		require.Empty(t, ratelimittest.Check(resp))
 		return resp
 	}
 	resp := get()

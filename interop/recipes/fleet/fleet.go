@@ -4,7 +4,7 @@ package fleet
 import (
 	"net/http"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // NewClient returns a client, and the address to call. With a proxy, which all processes
@@ -14,6 +14,6 @@ func NewClient(api, proxy string, processes int) (client *http.Client, base stri
 	if proxy != "" {
 		return &http.Client{}, proxy // only the proxy waits
 	}
-	gate := &ratelimit.Gate{Share: 1 / float64(processes)}
-	return &http.Client{Transport: &ratelimit.Transport{Gate: gate}}, api
+	gate := &obey.Gate{Share: 1 / float64(processes)}
+	return &http.Client{Transport: &obey.Transport{Gate: gate}}, api
 }

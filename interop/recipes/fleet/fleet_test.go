@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +26,7 @@ func load(t *testing.T, proxied bool) (took time.Duration, refused int) {
 		require.NoError(t, err)
 		proxy := fake.Memory(&httputil.ReverseProxy{
 			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-			Transport: &ratelimit.Transport{Base: server},
+			Transport: &obey.Transport{Base: server},
 		})
 		var all sync.WaitGroup
 		for range 4 {
@@ -35,7 +35,7 @@ func load(t *testing.T, proxied bool) (took time.Duration, refused int) {
 				address = "http://proxy.example"
 			}
 			client, base := NewClient("http://api.example", address, 4)
-			if rt, ok := client.Transport.(*ratelimit.Transport); ok {
+			if rt, ok := client.Transport.(*obey.Transport); ok {
 				rt.Base = server
 			} else {
 				client.Transport = proxy

@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // Limit returns a handler for Use, for all routes, a group, or one route.
-func Limit(m *ratelimit.Middleware) gin.HandlerFunc {
+func Limit(m *announce.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		passed := false
 		next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

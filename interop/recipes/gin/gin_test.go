@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gin-gonic/gin"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -17,11 +17,11 @@ func TestGin(t *testing.T) {
 		gin.SetMode(gin.TestMode)
 		router := gin.New()
 		router.GET("/open", func(c *gin.Context) { c.String(http.StatusOK, "open") })
-		group := router.Group("/api", Limit(&ratelimit.Middleware{Take: fake.Spent().Take}))
+		group := router.Group("/api", Limit(&announce.Middleware{Take: fake.Spent().Take}))
 		served := 0
 		group.GET("/hello", func(c *gin.Context) {
 			served++
-			_, ok := ratelimit.DecisionOf(c.Request.Context())
+			_, ok := announce.DecisionOf(c.Request.Context())
 			require.True(t, ok)
 			c.String(http.StatusOK, "hello")
 		})

@@ -10,11 +10,12 @@ import (
 
 	"github.com/google/go-github/v88/github"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // NewClient returns a client for one token.
 func NewClient(token string) (*github.Client, error) {
-	limits := &ratelimit.Transport{Advisor: ratelimit.Advisor{Refused: secondary}}
+	limits := &obey.Transport{Advisor: ratelimit.Advisor{Refused: secondary}}
 	return github.NewClient(github.WithTransport(limits), github.WithAuthToken(token), github.WithDisableRateLimitCheck())
 }
 

@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/stretchr/testify/require"
 )
 
 func TestGiveBack(t *testing.T) {
 	used := map[string]int64{}
-	limiter := &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
+	limiter := &announce.Middleware{Take: func(r *http.Request) (d announce.Decision, err error) {
 		user := r.URL.Query().Get("user")
 		if used[user] == 2 {
 			d.Violated = []string{"hour"}
 		} else {
 			used[user]++
 		}
-		d.Fields = ratelimit.FixedWindow{Name: "hour", Quota: 2, Used: used[user], Window: time.Hour, Left: time.Hour}.Fields()
+		d.Fields = announce.FixedWindow{Name: "hour", Quota: 2, Used: used[user], Window: time.Hour, Left: time.Hour}.Fields()
 		d.Fields.Policies[0].PartitionKey, d.Fields.Limits[0].PartitionKey = []byte(user), []byte(user)
 		return d, nil
 	}}
@@ -27,7 +27,7 @@ func TestGiveBack(t *testing.T) {
 		if r.URL.Path == "/broken" {
 			http.Error(w, "no database", http.StatusInternalServerError)
 		}
-	}), func(_ *http.Request, d *ratelimit.Decision) { used[string(d.Fields.Limits[0].PartitionKey)]-- }))
+	}), func(_ *http.Request, d *announce.Decision) { used[string(d.Fields.Limits[0].PartitionKey)]-- }))
 	for _, tc := range []struct {
 		path string
 		code int

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -17,7 +18,7 @@ import (
 )
 
 // Wait delays calls as their servers ask.
-func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
+func Wait(gate *obey.Gate) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		pass, err := gate.Enter(ctx, conn.Target())
 		if err != nil {

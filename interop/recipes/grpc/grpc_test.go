@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -28,7 +29,7 @@ func start(t *testing.T, limit grpc.UnaryServerInterceptor) func() healthpb.Heal
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return func() healthpb.HealthClient {
-		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(Wait(&ratelimit.Gate{})))
+		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(Wait(&obey.Gate{})))
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return healthpb.NewHealthClient(conn)
@@ -37,7 +38,7 @@ func start(t *testing.T, limit grpc.UnaryServerInterceptor) func() healthpb.Heal
 
 func TestGRPC(t *testing.T) {
 	spent := fake.Spent()
-	client := start(t, Limit(func(context.Context) ratelimit.Decision {
+	client := start(t, Limit(func(context.Context) announce.Decision {
 		d, _ := spent.Take(nil)
 		return d
 	}))

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,7 +15,7 @@ import (
 
 // Limit asks a limiter about each call, and announces the limits in the header. A refusal
 // also has RetryInfo.
-func Limit(take func(context.Context) ratelimit.Decision) grpc.UnaryServerInterceptor {
+func Limit(take func(context.Context) announce.Decision) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		d := take(ctx)
 		policies, err := ratelimit.FormatPolicies(d.Fields.Policies...)

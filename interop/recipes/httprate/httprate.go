@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-chi/httprate"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // A Limiter lets Quota requests of each key pass in a Window. Counter is
@@ -21,8 +21,8 @@ type Limiter struct {
 	mu sync.Mutex // no other request between Get and Increment
 }
 
-// Take is the Take of a ratelimit.Middleware.
-func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
+// Take is the Take of a announce.Middleware.
+func (l *Limiter) Take(r *http.Request) (d announce.Decision, err error) {
 	key, err := l.Key(r)
 	if err != nil {
 		return d, err
@@ -32,7 +32,7 @@ func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
 	now := time.Now().UTC()
 	begin := now.Truncate(l.Window)
 	current, previous, err := l.Counter.Get(key, begin, begin.Add(-l.Window))
-	w := ratelimit.SlidingWindow{
+	w := announce.SlidingWindow{
 		Name: "api", Quota: int64(l.Quota), Previous: int64(previous), Current: int64(current),
 		Window: l.Window, Left: l.Window - now.Sub(begin),
 	}

@@ -9,7 +9,10 @@ import (
 
 	"github.com/go-chi/httprate"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,14 +27,14 @@ func TestHTTPRate(t *testing.T) {
 				w.Header().Del("X-RateLimit-" + name) // its reset is the end of the window
 			}
 		}))
-		handler := (&ratelimit.Middleware{Take: l.Take}).Handler(judge)
-		client := &http.Client{Transport: &ratelimit.Transport{Base: fake.Memory(handler)}}
+		handler := (&announce.Middleware{Take: l.Take}).Handler(judge)
+		client := &http.Client{Transport: &obey.Transport{Base: fake.Memory(handler)}}
 		start := time.Now()
 		for range 25 {
 			resp, err := client.Get("http://api.example")
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
-			require.Empty(t, ratelimit.Check(resp))
+			require.Empty(t, ratelimittest.Check(resp))
 		}
 		require.Less(t, time.Since(start), 3*time.Minute)
 

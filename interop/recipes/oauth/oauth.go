@@ -4,7 +4,7 @@ package oauth
 import (
 	"net/http"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"golang.org/x/oauth2"
 )
 
@@ -12,5 +12,5 @@ import (
 // cannot expire during the wait.
 func NewClient(tokens oauth2.TokenSource, base http.RoundTripper) *http.Client {
 	signed := &oauth2.Transport{Source: oauth2.ReuseTokenSource(nil, tokens), Base: base}
-	return &http.Client{Transport: &ratelimit.Transport{Base: signed}}
+	return &http.Client{Transport: &obey.Transport{Base: signed}}
 }

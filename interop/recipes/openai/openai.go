@@ -4,7 +4,7 @@ package openai
 import (
 	"net/http"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 )
@@ -12,9 +12,9 @@ import (
 // NewClient returns a client for one model. answer is the estimated number of tokens in an
 // answer.
 func NewClient(answer int64, opts ...option.RequestOption) openai.Client {
-	limits := &ratelimit.Transport{Cost: func(r *http.Request) []ratelimit.Cost {
+	limits := &obey.Transport{Cost: func(r *http.Request) []obey.Cost {
 		prompt := r.ContentLength / 4 // four bytes of JSON to a token, by an estimate
-		return []ratelimit.Cost{{Unit: "tokens", Units: prompt + answer}}
+		return []obey.Cost{{Unit: "tokens", Units: prompt + answer}}
 	}}
 	return openai.NewClient(append(opts, option.WithHTTPClient(&http.Client{Transport: limits}))...)
 }

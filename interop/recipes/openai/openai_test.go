@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/stretchr/testify/require"
@@ -45,7 +45,7 @@ func TestOpenAI(t *testing.T) {
 	require.Equal(t, "hello", answer)
 
 	_, err = ask(strings.Repeat("long ", 8000)) // 10,500 tokens, and only 1200 are left
-	var wait *ratelimit.WaitError
+	var wait *obey.WaitError
 	require.ErrorAs(t, err, &wait)
 	require.Equal(t, 1, sent)
 	_, err = ask("short")

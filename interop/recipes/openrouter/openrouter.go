@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // NewClient returns a client that waits.
 func NewClient() *http.Client {
-	return &http.Client{Transport: &ratelimit.Transport{Advisor: ratelimit.Advisor{Refused: inBody}}}
+	return &http.Client{Transport: &obey.Transport{Advisor: ratelimit.Advisor{Refused: inBody}}}
 }
 
 // inBody reads the fields that the body of a refusal contains.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"golang.org/x/time/rate"
 )
 
@@ -23,15 +23,15 @@ type Limiter struct {
 	buckets sync.Map
 }
 
-// Take is the Take of a ratelimit.Middleware.
-func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
+// Take is the Take of a announce.Middleware.
+func (l *Limiter) Take(r *http.Request) (d announce.Decision, err error) {
 	customer, plan := l.PlanOf(r)
 	loaded, _ := l.buckets.LoadOrStore([2]string{customer, plan.Name}, rate.NewLimiter(plan.Rate, plan.Burst))
 	bucket, now := loaded.(*rate.Limiter), time.Now()
 	if !bucket.AllowN(now, 1) {
 		d.Violated = []string{plan.Name}
 	}
-	d.Fields = ratelimit.TokenBucket{
+	d.Fields = announce.TokenBucket{
 		Name: plan.Name, Burst: int64(plan.Burst), PerSecond: float64(plan.Rate), Tokens: bucket.TokensAt(now),
 	}.Fields()
 	return d, nil

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +19,7 @@ func TestPlans(t *testing.T) {
 		}
 		return key, free
 	}}
-	handler := (&ratelimit.Middleware{Take: limiter.Take}).Handler(fake.JSON("hello"))
+	handler := (&announce.Middleware{Take: limiter.Take}).Handler(fake.JSON("hello"))
 	get := func(key string) (code int, policy string) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 	"golang.org/x/time/rate"
 )
 
@@ -21,9 +21,9 @@ func PriceOf(r *http.Request) int {
 }
 
 // New returns a limiter in points.
-func New() *ratelimit.Middleware {
+func New() *announce.Middleware {
 	bucket := rate.NewLimiter(perSecond, burst)
-	return &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
+	return &announce.Middleware{Take: func(r *http.Request) (d announce.Decision, err error) {
 		price, now := PriceOf(r), time.Now()
 		allowed := bucket.AllowN(now, price)
 		tokens := bucket.TokensAt(now)
@@ -31,7 +31,7 @@ func New() *ratelimit.Middleware {
 			d.Violated = []string{"points"}
 			tokens -= float64(price - 1) // the reset is then the time until the whole price is available
 		}
-		d.Fields = ratelimit.TokenBucket{Name: "points", Burst: burst, PerSecond: perSecond, Tokens: tokens}.Fields()
+		d.Fields = announce.TokenBucket{Name: "points", Burst: burst, PerSecond: perSecond, Tokens: tokens}.Fields()
 		d.Fields.Policies[0].Unit = "points"
 		return d, nil
 	}}

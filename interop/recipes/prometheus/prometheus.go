@@ -4,7 +4,7 @@ package prometheus
 import (
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -15,7 +15,7 @@ var (
 )
 
 // A Collector exports the state of each key of a Gate when Prometheus asks for it.
-type Collector struct{ Gate *ratelimit.Gate }
+type Collector struct{ Gate *obey.Gate }
 
 func (c Collector) Describe(ch chan<- *prometheus.Desc) { ch <- queued; ch <- wait }
 
@@ -23,7 +23,7 @@ func (c Collector) Collect(ch chan<- prometheus.Metric) {
 	for key := range c.Gate.Keys() {
 		w, _ := c.Gate.State(key)
 		send := func(d *prometheus.Desc, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key, w.Reason)
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key, string(w.Reason))
 		}
 		send(queued, float64(w.Queued))
 		send(wait, max(time.Until(w.Until), 0).Seconds())

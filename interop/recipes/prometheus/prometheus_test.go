@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -16,10 +16,10 @@ import (
 
 func TestPrometheus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var gate ratelimit.Gate
+		var gate obey.Gate
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(Collector{&gate})
-		client := &http.Client{Transport: &ratelimit.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
+		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
 		resp, err := client.Get("http://api.example")
 		require.NoError(t, err)
 		resp.Body.Close()

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // A Worker runs the jobs of a queue. Its Client must not have a Transport that waits.
 type Worker struct {
 	Client *http.Client
-	Gate   ratelimit.Gate
+	Gate   obey.Gate
 	Done   func(job *http.Request, resp *http.Response, err error)
 	Later  func(job *http.Request, at time.Time) // puts a job back, for example by run_at in a database
 }

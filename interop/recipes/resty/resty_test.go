@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +29,7 @@ func TestResty(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err = client.R().SetContext(ctx).Get("http://api.example")
-		var wait *ratelimit.WaitError
+		var wait *obey.WaitError
 		require.ErrorAs(t, err, &wait)
 	})
 }

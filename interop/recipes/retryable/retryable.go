@@ -9,14 +9,15 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // NewClient returns a client that waits, and retries refused requests.
 func NewClient(base http.RoundTripper) *retryablehttp.Client {
 	client := retryablehttp.NewClient()
-	client.HTTPClient.Transport = &ratelimit.Transport{Base: base}
+	client.HTTPClient.Transport = &obey.Transport{Base: base}
 	client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
-		if errors.As(err, new(*ratelimit.WaitError)) {
+		if errors.As(err, new(*obey.WaitError)) {
 			return false, err // the deadline is before the end of the wait
 		}
 		return retryablehttp.DefaultRetryPolicy(ctx, resp, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,7 +36,7 @@ func TestRetryable(t *testing.T) {
 		defer cancel()
 		start = time.Now()
 		_, err = client.Do(must(retryablehttp.NewRequestWithContext(ctx, http.MethodGet, "http://api.example", nil)))
-		var wait *ratelimit.WaitError
+		var wait *obey.WaitError
 		require.ErrorAs(t, err, &wait)
 		require.Zero(t, time.Since(start))
 	})
@@ -51,7 +52,7 @@ func must[T any](v T, err error) T {
 // The vectors of Retry-After are usable as test data for retryablehttp. Its own backoff
 // differs from some of them. The Transport agrees with all of them.
 func TestVectors(t *testing.T) {
-	text, err := os.ReadFile("../../../testdata/vectors/retry-after.json")
+	text, err := os.ReadFile("../../../ratelimittest/vectors/retry-after.json")
 	require.NoError(t, err)
 	var vectors struct {
 		Cases []struct {

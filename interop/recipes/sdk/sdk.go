@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 // A RateLimitError contains the exhausted limit, and the time to come back.
@@ -21,12 +22,12 @@ type RateLimitError struct {
 func (e *RateLimitError) Error() string { return "example: " + e.err.Error() }
 func (e *RateLimitError) Unwrap() error { return e.err }
 
-var client = &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyBy("Authorization")}}
+var client = &http.Client{Transport: &obey.Transport{Key: obey.KeyBy("Authorization")}}
 
 // Do sends a request, and reads the answer into v.
 func Do(req *http.Request, v any) error {
 	resp, err := client.Do(req)
-	var wait *ratelimit.WaitError // not sent: the deadline is before the end of the wait
+	var wait *obey.WaitError // not sent: the deadline is before the end of the wait
 	if errors.As(err, &wait) {
 		return &RateLimitError{wait.Advice.Limit.Name, wait.Until, wait}
 	}

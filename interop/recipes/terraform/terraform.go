@@ -9,15 +9,15 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 )
 
 type Provider struct{}
 
 // Configure makes the client, which all resources share.
 func (Provider) Configure(_ context.Context, _ provider.ConfigureRequest, resp *provider.ConfigureResponse) {
-	client := &http.Client{Transport: &ratelimit.Transport{
-		Waiting: func(r *http.Request, w ratelimit.Wait) (done func()) {
+	client := &http.Client{Transport: &obey.Transport{
+		Waiting: func(r *http.Request, w obey.Wait) (done func()) {
 			tflog.Info(r.Context(), "waiting for the rate limit", map[string]any{"policy": w.Advice.Limit.Name, "reason": w.Reason, "until": w.Until})
 			return nil
 		},

@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-log/tflogtest"
-	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +36,7 @@ func TestTerraform(t *testing.T) {
 		return err
 	}
 	require.NoError(t, get())
-	var wait *ratelimit.WaitError
+	var wait *obey.WaitError
 	require.ErrorAs(t, get(), &wait)
 	lines, err := tflogtest.MultilineJSONDecode(&log)
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +26,7 @@ func TestWaits(t *testing.T) {
 		server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("RateLimit", `"hour";r=0;t=300`)
 		})
-		client := &http.Client{Transport: &ratelimit.Transport{Base: memory{server}}}
+		client := &http.Client{Transport: &obey.Transport{Base: memory{server}}}
 		start := time.Now()
 		for range 2 {
 			_, err := client.Get("http://api.example")

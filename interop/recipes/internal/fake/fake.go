@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/announce"
 )
 
 // A Window allows Quota requests in each window of time, for all clients together. Its Take
-// is the Take of a ratelimit.Middleware.
+// is the Take of a announce.Middleware.
 type Window struct {
 	Quota  int64
 	Length time.Duration
@@ -23,7 +23,7 @@ type Window struct {
 	refused int
 }
 
-func (w *Window) Take(*http.Request) (d ratelimit.Decision, err error) {
+func (w *Window) Take(*http.Request) (d announce.Decision, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -36,7 +36,7 @@ func (w *Window) Take(*http.Request) (d ratelimit.Decision, err error) {
 		w.refused++
 		d.Violated = []string{"window"}
 	}
-	d.Fields = ratelimit.FixedWindow{Name: "window", Quota: w.Quota, Used: w.used, Window: w.Length, Left: w.end.Sub(now)}.Fields()
+	d.Fields = announce.FixedWindow{Name: "window", Quota: w.Quota, Used: w.used, Window: w.Length, Left: w.end.Sub(now)}.Fields()
 	return d, nil
 }
 
@@ -49,7 +49,7 @@ func (w *Window) Refused() int {
 
 // Handler puts the window in front of a handler.
 func (w *Window) Handler(next http.Handler) http.Handler {
-	return (&ratelimit.Middleware{Take: w.Take}).Handler(next)
+	return (&announce.Middleware{Take: w.Take}).Handler(next)
 }
 
 // Spent takes one request, after which nothing is left for a minute.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +23,7 @@ func FiveWorkers(t *testing.T, a ratelimit.Advisor, status int, body func(left t
 		end := time.Now().Add(time.Minute)
 		var mu sync.Mutex
 		refused := 0
-		client := &http.Client{Transport: &ratelimit.Transport{Advisor: a, Base: Memory(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		client := &http.Client{Transport: &obey.Transport{Advisor: a, Base: Memory(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(50 * time.Millisecond)
 			left := time.Until(end)
 			if left <= 0 {

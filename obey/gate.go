@@ -1,0 +1,477 @@
+package obey
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/obey/internal/machine"
+)
+
+// A Cost is what a request takes of a limit. A request without costs takes one unit of each
+// limit of requests, and nothing of other limits, such as the tokens of a model. A limit uses
+// the costs that name its policy. If there are none, it uses the costs that name only its
+// unit. Matching costs are added. A Cost that matches no limit has no effect.
+type Cost struct {
+	Unit   ratelimit.Unit // of the policy, such as "tokens"; "" is any unit if Policy is set, else Requests
+	Policy string         // the name of the policy, such as "input-tokens"; "" is every policy with that unit
+	Units  int64          // an estimate of the units that the request takes, such as 1200; 0 or less is none
+}
+
+// A Gate delays requests until servers allow them. [Transport] uses one for an [http.Client]. Use
+// it directly for other protocols and for queues of work. Call Enter or TryEnter before each
+// request, and pass the [ratelimit.Advice] of an [ratelimit.Advisor] to the [Pass] after each answer.
+//
+// Requests with the same key share their limits. They wait in the order in which they came, so that
+// small requests do not starve a large one. The zero Gate is ready to use. After the first use it
+// must not be copied, and its fields must not be changed. It is safe for concurrent use.
+//
+//   - For a new key, ten requests are sent at once. All others wait for the first answer, at most
+//     half a second. A request whose deadline comes earlier is sent at once. If requests have
+//     costs, only one is sent before the first answer.
+//   - During a wait nothing is sent. Otherwise the number of requests sent and under way never
+//     exceeds what remains of a limit. A late answer, to a request that was sent before the newest
+//     answer arrived, can only make a limit stricter.
+//   - The costs of requests under way are reserved. If less is left than a request costs, it waits
+//     until enough has flowed back. The rate is that of the policy's window. If answers show a
+//     slower one, because other clients take the rest, it is that and a quarter of the difference.
+//     What flows back within a second, at most an eighth of the quota, is left to other clients.
+//     If no rate is known, a request waits for the end of the window. A request that costs more
+//     than the quota is sent when the limit is full.
+//   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
+//     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
+//     until there is an answer. If a probe fails, another takes its place.
+//   - Servers round resets up. If no reset has been longer than a second, for at least a second,
+//     the Gate halves resets of a second. It stops after a refusal, a quota below 2, or a window.
+//   - If answers take longer than the window of a limit of requests, their numbers are out of date
+//     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
+//   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
+//     makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. Later such waits
+//     begin with half of the one that was enough, and do not skip it. If a request is refused
+//     although no other is under way, requests are spaced from then on. They are further apart
+//     after each refusal, and a little closer after each served request.
+//   - A refusal that no exhausted limit explains halves the number of requests that may be under
+//     way. For a new key, this number becomes at most what was served. Answers raise it again,
+//     slowly near the number that was refused; if that is refused again, it becomes one less.
+//     Refusals count as one if no request was served in between. A policy of concurrent requests
+//     sets the number directly. If the requests under way hang, another is sent after 32 s.
+//   - If the deadline of a request that has waited leaves less time than recent answers took on
+//     average, the request fails instead of being sent.
+//
+// A wait lasts longer by the time for which the machine was suspended.
+type Gate struct {
+	// MaxWait is the longest wait that is obeyed; 0, or less, is DefaultMaxWait. After it one
+	// request is sent as a probe. Each refused probe makes the next wait 1.5 times as long, up
+	// to the wait that the server asks for.
+	MaxWait time.Duration
+	// Pace also spaces requests by Advice.Pace. A request whose deadline comes before its
+	// turn is sent at once.
+	Pace bool
+	// Share is the part of each limit that this Gate may use, more than 0 and at most 1. If N
+	// processes share a quota, set 1/N. Any other value is 1. The pace is slower by the same
+	// factor.
+	Share float64
+	// Jitter is how much later a wait that a server asks for may end: a random part of it is added
+	// to each such wait, after MaxWait has cut it; 0, or less, adds nothing. Set it if many processes
+	// share a quota, so that those that were refused together do not come back together.
+	Jitter time.Duration
+	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. If all of them have a
+	// wait in force, requests with other keys are sent at once. See [Gate.Keys].
+	MaxKeys int
+	// Waiting is called before a request begins to wait, also if the wait ends at once with a
+	// [WaitError]. Its result done is called when the wait is over. Both functions may be nil.
+	// If Waiting blocks, it delays only that request.
+	Waiting func(Wait) (done func())
+
+	mu    sync.Mutex
+	keys  map[string]*key
+	used  list.List // of the values of keys, those used longest ago first
+	swept time.Time // when all keys were last looked at
+}
+
+// A Pass is the permission to send one request. Call Answered or Failed after it. A second
+// call does nothing, so Failed may be deferred. On a nil Pass both do nothing.
+type Pass struct {
+	gate  *Gate
+	route routeName // as in terms
+	key   *key      // nil if it is "", if there was no room for it, or if the end is known
+	trip  machine.Trip
+	parts *trip // with the parts of the key
+}
+
+// A Wait describes why requests of a key wait, and for how long.
+type Wait struct {
+	// Key is the key of the requests. If a part of the key makes them wait, a space and the name
+	// of the part follow: see [Transport.Key].
+	Key string
+	// Until is when the next request of the key may be sent; zero if that depends on the
+	// answer to another request.
+	Until time.Time
+	// Reason is why the next request would wait; "" if it would be sent at once.
+	Reason   Reason
+	Queued   int // requests of the key that wait already
+	UnderWay int // requests sent and not answered
+	// Advice is the advice of the newest response that set the limits in force. It has its
+	// Limit, but no Fields.
+	Advice ratelimit.Advice
+}
+
+// A Reason is why requests wait. Its text may be the label of a metric.
+type Reason string
+
+// The reasons to wait.
+const (
+	ReasonFirst       = Reason(machine.First)       // "first": the first requests of the key are under way
+	ReasonLimit       = Reason(machine.Limit)       // "limit": a limit has too little left
+	ReasonRetryAfter  = Reason(machine.RetryAfter)  // "retry-after": the server asked to wait
+	ReasonBackoff     = Reason(machine.Backoff)     // "backoff": a refusal asked for no wait
+	ReasonProbe       = Reason(machine.Probe)       // "probe": a probe is under way
+	ReasonConcurrency = Reason(machine.Concurrency) // "concurrency": as many requests are under way as the server accepts
+	ReasonPace        = Reason(machine.Pace)        // "pace": requests are spaced
+)
+
+// A WaitError is returned if a request was not sent because the wait would end after the deadline of
+// its context, or would take longer than [Transport.Patience]. It matches [context.DeadlineExceeded].
+type WaitError struct {
+	Until  time.Time        // when the wait ends; zero if that depends on the answer to another request
+	Advice ratelimit.Advice // as in [Wait]
+	Reason Reason           // as in [Wait]
+}
+
+// Error contains the end of the wait and the name of the limit, if they are known. The name is
+// quoted and cut to 128 bytes.
+func (e *WaitError) Error() string {
+	text := "ratelimit: not sent: the wait would end too late"
+	if !e.Until.IsZero() {
+		text += " at " + e.Until.UTC().Format(time.RFC3339)
+	}
+	if a := &e.Advice; a.Source == ratelimit.SourceLimit || a.Source == ratelimit.SourceWindow || !a.Limit.Equal(ratelimit.Limit{}) {
+		text += ", limit " + strconv.QuoteToASCII(cutName(e.Advice.Limit.Name))
+	}
+	return text
+}
+
+// Unwrap returns [context.DeadlineExceeded].
+func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
+
+// Timeout returns true. A [net/url.Error] around a WaitError then returns true too.
+func (e *WaitError) Timeout() bool { return true }
+
+// Enter waits until a request with this key and these costs may be sent. Requests with the
+// key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
+// as that is certain. If ctx ends otherwise, Enter returns its cause.
+func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
+	return g.enter(ctx, []byte(key), &terms{trip: machine.Trip{Prices: pricesOf(costs)}})
+}
+
+// TryEnter is Enter for a caller that has other work to do. If the request may not be sent now,
+// pass is nil, and until is a later time at which to ask again. Otherwise until is the zero time.
+// TryEnter does not overtake requests that wait in Enter, and does not call Waiting. Do not send
+// the request by a [Transport] with the same Gate, which would count it twice.
+func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
+	p := &Pass{gate: g, trip: machine.Trip{Prices: pricesOf(costs)}}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if k := g.key([]byte(key), now); k != nil {
+		switch x, v := k.enters(&waiter{pass: p}, now); {
+		case x == nil:
+		case x.queue.Len() > 0:
+			return nil, x.until
+		default:
+			return nil, v.Until
+		}
+	}
+	return p, time.Time{}
+}
+
+// Answered reports the answer to the request: its advice, and when it arrived. The zero time and a
+// time in the future mean now.
+func (p *Pass) Answered(a ratelimit.Advice, received time.Time) {
+	p.answered(&a, "", received, false, false)
+}
+
+// answered is Answered for a Transport. resource is the name of the resource in the answer, or
+// "". The client may follow a redirection at once. If end is not nil, the request is under way until
+// the caller calls end, when the body ends.
+func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time, hasBody, redirects bool) (end func()) {
+	if a.Final { // it shows nothing about other requests
+		p.Failed()
+		return nil
+	}
+	p.finish(func(now time.Time) {
+		if received.IsZero() || received.After(now) {
+			received = now
+		}
+		// The sum has a monotonic reading, so that a change of the wall clock changes no wait.
+		p.learn(a, resource, now.Add(received.Sub(now)), now)
+		k := p.key
+		if redirects {
+			for _, x := range k.lines() {
+				x.machine.Redirected(now)
+			}
+		}
+		if hasBody && k.machine.OpenBody() {
+			end = sync.OnceFunc(k.closed)
+		}
+		if k.place == nil && p.gate.keys[k.name] == nil { // displaced meanwhile
+			p.gate.remember(k, now)
+		}
+	})
+	return end
+}
+
+// Failed reports that there will be no answer. The server may have counted the request.
+func (p *Pass) Failed() {
+	p.finish(func(now time.Time) {
+		p.endScouts(false, false)
+		p.key.machine.Failed(&p.trip)
+		for t := p.parts; t != nil; t = t.next {
+			if !t.scout {
+				t.part.machine.Failed(&t.Trip)
+			}
+		}
+	})
+}
+
+// finish ends the request, unless its end is known already. It calls learn, and then lets
+// through the requests that may now be sent.
+func (p *Pass) finish(learn func(now time.Time)) {
+	if p == nil || p.gate == nil {
+		return
+	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	if p.key == nil {
+		return
+	}
+	now := time.Now()
+	learn(now)
+	p.key.admit(now)
+	for t := p.parts; t != nil; t = t.next {
+		t.part.admit(now)
+	}
+	p.key, p.trip, p.parts = nil, machine.Trip{}, nil
+}
+
+// closed ends a request whose answer had a body.
+func (k *key) closed() {
+	k.gate.mu.Lock()
+	defer k.gate.mu.Unlock()
+	k.machine.CloseBody()
+	k.admit(time.Now())
+}
+
+// Forget forgets a key and its parts (see [Transport.Key]), or one part, for example after a change
+// of credentials. If the key is an origin, such as "https://api.example", it also forgets all
+// keys that [KeyBy] has made of that origin. Answers to requests under way have no effect.
+func (g *Gate) Forget(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	switch k, x := g.find(key); {
+	case k == nil:
+	case x != nil:
+		k.forgetPart(x)
+		k.admit(now)
+	default:
+		g.forget(k, now)
+	}
+	if strings.Index(key, "://") > 0 {
+		for name, k := range g.keys {
+			if strings.HasPrefix(name, key+keyMark) {
+				g.forget(k, now)
+			}
+		}
+	}
+}
+
+// forget forgets a key and its parts. Their waiters ask again.
+func (g *Gate) forget(k *key, now time.Time) {
+	g.used.MoveToFront(k.place)
+	g.renew(k).admit(now)
+}
+
+// State returns why the next request of a key would wait if its route is new, or why the next request
+// of a part would wait (see [Transport.Key]). A part waits at least as long as the whole key. If the
+// Gate does not know the key, ok is false. State changes nothing.
+func (g *Gate) State(key string) (w Wait, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k, x := g.find(key)
+	if k == nil {
+		return Wait{}, false
+	}
+	now := time.Now()
+	if w = k.state(now, &machine.Trip{}); x == nil {
+		for _, x := range k.parts() {
+			if newRoute.obeys(x) {
+				other := x.state(now, &machine.Trip{})
+				w.adopt(&other)
+				w.Queued += other.Queued
+			}
+		}
+		return w, true
+	}
+	whole := w
+	w = x.state(now, &machine.Trip{})
+	w.Key = x.id
+	w.adopt(&whole)
+	for _, other := range k.parts() {
+		if other.whole {
+			whole = other.state(now, &machine.Trip{})
+			w.adopt(&whole)
+		}
+	}
+	return w, true
+}
+
+// adopt makes another wait the reason of w if that wait ends later.
+func (w *Wait) adopt(other *Wait) {
+	if other.outlasts(w) {
+		w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
+	}
+}
+
+// outlasts reports whether w ends after other. A wait that depends on an answer is the longest.
+func (w *Wait) outlasts(other *Wait) bool {
+	switch {
+	case w.Reason == "" || other.Reason == "":
+		return w.Reason != ""
+	case w.Until.IsZero() || other.Until.IsZero():
+		return !other.Until.IsZero()
+	}
+	return w.Until.After(other.Until)
+}
+
+// Keys returns the keys that the Gate knows when the loop begins, and their parts (see
+// [Transport.Key]), in no order. If there are more than MaxKeys, the Gate forgets keys that have no
+// wait in force.
+func (g *Gate) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		g.mu.Lock()
+		known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
+		for _, k := range g.keys {
+			for _, x := range k.parts() {
+				if x.route == nil || x.advice.Refused && !x.whole { // it is counted apart
+					known = append(known, x.id)
+				}
+			}
+		}
+		g.mu.Unlock()
+		slices.Values(known)(yield) // without the lock
+	}
+}
+
+// newMachine returns a machine that knows nothing.
+func (g *Gate) newMachine() machine.Machine {
+	r := machine.Settings{
+		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: max(g.Jitter, 0),
+		Share: min(g.Share, 1), Pace: g.Pace,
+	}
+	if !(r.Share > 0) { // NaN included
+		r.Share = 1
+	}
+	return machine.Machine{Settings: r}
+}
+
+// pricesOf converts costs for the machine. The result is nil if there are none.
+func pricesOf(costs []Cost) (prices []machine.Price) {
+	for _, c := range costs {
+		p := machine.Price{Policy: cutName(c.Policy), Units: float64(max(c.Units, 0))}
+		if c.Policy == "" || c.Unit != "" {
+			p.Unit = string(c.Unit.Canonical())
+		}
+		prices = append(prices, p)
+	}
+	return prices
+}
+
+// answerOf converts the advice of the answer to a request with these prices for the machine.
+// It appends the limits to stocks, so that the caller can provide the memory.
+func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
+	out := machine.Answer{
+		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, AtOnce: atOnce(a.Fields.Policies), Stocks: stocks,
+		RetryAfter: a.Source == ratelimit.SourceRetryAfter || a.Source == ratelimit.SourceRefused,
+	}
+	metered := false // an exhausted limit that this request has costs for; its meter waits instead
+	var others time.Duration
+	i := -1
+	for l, p := range a.Fields.Pairs() {
+		i++
+		s := stockOf(&a.Fields, i, p)
+		zeros := p.Quota == 0 && s.Ends && s.Reset == 0 // Tyk sends these if there is no limit
+		if zeros || l.Remaining < 0 || p.Unit == ratelimit.ConcurrentRequests {
+			continue // concurrent requests do not come back with time
+		}
+		out.Stocks = append(out.Stocks, s)
+		switch {
+		case s.Left > 0:
+		case isMetered(&s, prices):
+			metered = true
+		default:
+			others = max(others, s.Reset)
+		}
+	}
+	if metered && !out.RetryAfter && a.Source != ratelimit.SourceNone {
+		out.Wait = others
+	}
+	return out
+}
+
+// isMetered reports whether a request has costs for a limit in another unit than requests. Its meter
+// makes such requests wait.
+func isMetered(s *machine.Stock, prices []machine.Price) bool {
+	return s.Unit != machine.RequestUnit && machine.Takes(prices, s.Unit, s.Policy) > 0
+}
+
+// atOnce returns how many requests may be under way by the policies of concurrent requests; 0 is
+// any number.
+func atOnce(policies []ratelimit.Policy) (n int64) {
+	for i := range policies {
+		if p := &policies[i]; p.Unit == ratelimit.ConcurrentRequests && p.Quota > 0 && (n == 0 || p.Quota < n) {
+			n = p.Quota
+		}
+	}
+	return n
+}
+
+// stockOf converts Limits[i], whose policy is p.
+func stockOf(f *ratelimit.Fields, i int, p *ratelimit.Policy) machine.Stock {
+	l := &f.Limits[i]
+	s := machine.Stock{Unit: string(p.Unit.Canonical()), Policy: cutName(l.Name), Left: l.Remaining, Quota: max(p.Quota, 0)}
+	if p.Quota == 0 {
+		s.Left = 0
+	}
+	s.Window, _ = p.Window.Duration()
+	if s.Reset, s.Ends = f.UntilReset(i); !s.Ends {
+		s.Reset, s.Ends = p.Window.Duration()
+	}
+	return s
+}
+
+// kept returns the part of an advice that is remembered. It holds no memory of the response.
+// If the name of the limit is equal to remembered, the result uses that instead of a copy.
+func kept(a ratelimit.Advice, remembered string) ratelimit.Advice {
+	a.Fields = ratelimit.Fields{}
+	a.Limit.Params, a.Limit.PartitionKey = nil, nil
+	if name := cutName(a.Limit.Name); name != remembered {
+		remembered = strings.Clone(name)
+	}
+	a.Limit.Name = remembered
+	return a
+}
+
+// maxName is how many bytes of the name of a limit are remembered and printed.
+const maxName = 128
+
+// cutName returns the part of a name that is remembered and printed.
+func cutName(name string) string { return name[:min(len(name), maxName)] }

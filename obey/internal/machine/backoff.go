@@ -1,0 +1,178 @@
+package machine
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// The upper bounds of waits after refusals that ask for none.
+const (
+	firstBackoff = 300 * time.Millisecond // until a request is served after one
+	leastBackoff = 100 * time.Millisecond
+	// mostBackoff is also how long a request waits for those under way if all of them hang.
+	mostBackoff = 32 * time.Second
+)
+
+// A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
+type backoff struct {
+	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
+	enough  time.Duration // the wait after which a request was served: an eighth less than its bound
+	longest time.Duration // the latest wait that was cut; 0 if a request was served since
+}
+
+// wait returns how long the key waits after a refusal that asks for a wait, or for none
+// if asked is 0. Half of a wait that the server did not ask for is random, so that clients
+// that were refused together do not come back together.
+func (b *backoff) wait(asked, longest time.Duration) time.Duration {
+	if wait := b.cut(asked, longest); wait > 0 {
+		b.latest = 0
+		return wait
+	}
+	bound := b.next()
+	return min(bound/2+rand.N(bound/2+1), longest)
+}
+
+// Late returns a random time from 0 to most, so that clients that a server told to wait for the same
+// instant do not come back together.
+func Late(most time.Duration) time.Duration {
+	if most == 0 {
+		return 0
+	}
+	return rand.N(most) + 1
+}
+
+// next returns the upper bound of the next wait. The first is half of the wait that was enough the
+// last time. Each further one is half as long again, but does not skip the one that was enough.
+func (b *backoff) next() time.Duration {
+	d := b.latest + b.latest/2
+	if b.latest < b.enough {
+		d = min(d, b.enough)
+	}
+	switch {
+	case b.latest == 0 && b.enough == 0:
+		d = firstBackoff
+	case b.latest == 0:
+		d = max(b.enough/2, leastBackoff)
+	}
+	b.latest = min(d, mostBackoff)
+	return b.latest
+}
+
+// cut returns the wait that is obeyed. It is at most longest at first, and half as much
+// again after each refusal, up to what the server asked for. Otherwise a client with a
+// short MaxWait would be refused again and again.
+func (b *backoff) cut(asked, longest time.Duration) time.Duration {
+	if asked <= longest {
+		b.longest = 0
+		return asked
+	}
+	b.longest = min(asked, max(longest, b.longest+b.longest/2))
+	return b.longest
+}
+
+// recovered ends the backoff, after an answer that is no refusal.
+func (b *backoff) recovered() {
+	if b.latest > 0 {
+		b.enough, b.latest = b.latest/8*7, 0
+	}
+	b.longest = 0
+}
+
+// A rate spaces requests. It is for limiters that announce nothing and refuse requests
+// although one is under way at a time. Some of them count refused requests too, so that a
+// client that only backs off stays at their limit, and is refused most of the time.
+type rate struct {
+	most   float64   // requests a second; 0 means that requests are not spaced
+	gap    float64   // seconds between two requests, averaged over the latest of them
+	best   float64   // requests a second that were served at best
+	since  time.Time // when served began
+	served int
+	run    int // served since the latest refusal
+}
+
+const (
+	// slower is the part of the rate that remains after a refusal.
+	slower = 0.7
+	// faster is how much the rate grows with each request that is served.
+	faster = 1.007
+	// regainTime is the time constant in seconds with which the rate also grows from request to
+	// request. Without this growth, the rate would fall for ever if a server refused a part of the
+	// requests at any rate: few requests are served between two refusals then.
+	regainTime = 120
+	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
+	// used some of the time. It begins with at least leastStart times the rate of the latest
+	// requests: the caller may have paused.
+	mostStart  = 1.25
+	leastStart = 0.25
+	// bestPart is the part of the best rate below which refusals do not lower the rate. If
+	// other clients take what there is, a slower client is refused as often.
+	bestPart = 0.9
+	// bestFades is how fast the best rate follows a lower one.
+	bestFades = 1.0 / 64
+	// rateUnused is how many times faster than requests come a rate is dropped.
+	rateUnused = 4
+	// gapWeight is the weight of the latest gap in the average.
+	gapWeight = 1.0 / 8
+	// longestGap is how many times the average a gap counts at most. A pause of the caller,
+	// or a backoff, shows little of how fast requests come.
+	longestGap = 2
+	// mostGap is the longest gap that counts, in seconds. Otherwise a client that sends a request
+	// every ten minutes would wait as long after a single refusal.
+	mostGap = 10
+	// firstGap is the average before there are two requests, in seconds.
+	firstGap = 0.02
+	// leastGap is the shortest gap that counts, in seconds: requests that go together.
+	leastGap = 0.001
+)
+
+// interval returns the time between two requests, 0 if they are not spaced.
+func (r *rate) interval() time.Duration {
+	if r.most == 0 {
+		return 0
+	}
+	return scale(time.Second, 1/r.most)
+}
+
+// sent counts a request, and the gap between it and the last one.
+func (r *rate) sent(last, now time.Time) {
+	if last.IsZero() {
+		r.gap = firstGap
+		return
+	}
+	gap := max(now.Sub(last).Seconds(), leastGap)
+	r.most += r.most * gap / regainTime
+	gap = min(gap, r.gap*longestGap, mostGap)
+	r.gap += (gap - r.gap) * gapWeight
+}
+
+// recovered counts a request that was served.
+func (r *rate) recovered() {
+	r.served++
+	r.run++
+	if r.most *= faster; r.most*r.gap > rateUnused {
+		r.most = 0
+	}
+}
+
+// slow lowers the rate after a refusal, once for all refusals with nothing served in between. It
+// begins to space requests if the refused request was the only one in flight, and its refusal
+// asked for no wait. It begins with what was served since the last such refusal, if that is slower
+// than the latest requests. These may be few, and then show little of what the limiter allows.
+func (r *rate) slow(now time.Time, alone bool) {
+	if r.run == 0 {
+		return
+	}
+	r.run = 0
+	served := float64(r.served) / max(now.Sub(r.since).Seconds(), leastGap) // a second
+	switch {
+	case r.most == 0 && alone:
+		r.most, r.best = slower/r.gap, 0
+		if !r.since.IsZero() {
+			r.most = min(r.most, max(served*mostStart, r.most*leastStart))
+		}
+	case r.most > 0:
+		r.best = max(served, r.best+(served-r.best)*bestFades)
+		r.most = min(r.most, max(min(r.most, 1/r.gap)*slower, r.best*bestPart))
+	}
+	r.since, r.served = now, 0
+}

@@ -1,0 +1,438 @@
+// Package machine decides when the requests of one key may be sent. A Machine has no
+// lock, no clock, no timer and no channel: its caller passes the time. It gets numbers and
+// returns numbers, and reads no response.
+package machine
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// firstTrips is how many requests of a key go before anything is known: a
+	// browser opens six connections.
+	firstTrips = 10
+	// firstWait is how long further requests wait for the first answer. A slow server
+	// that announces nothing costs this time, once.
+	firstWait = 500 * time.Millisecond
+	// closeBy is the time within which two requests may overtake each other.
+	closeBy = 100 * time.Millisecond
+	// keepTime is how long the last unit of a limit is kept for the request that follows a
+	// redirection. Else a request that waits would take it, and every other request would be
+	// redirected in vain.
+	keepTime = 10 * time.Millisecond
+	// probeTime is the time between two probes. A probe that hangs must not starve its key.
+	probeTime = time.Second
+	// idleTime is how long a key with nothing in force is remembered.
+	idleTime = 10 * time.Minute
+)
+
+// A Machine is what is known of a key. A Machine that has only Settings knows nothing.
+type Machine struct {
+	Settings
+	Typical time.Duration // that answers took lately, on average; 0 if nothing is known
+	until   time.Time     // when the latest wait ends
+	reason  Reason        // of that wait
+	probing bool          // after that wait requests are probes, until an answer
+	limits  []limit       // those of requests in the newest answer, and those in other units that requests had prices for
+	seconds wholeSeconds
+	pace    time.Duration // between requests, as a courtesy
+	spacing time.Duration // between requests, by limits whose windows are shorter than answers take
+	pool    pool
+	backoff backoff
+	rate    rate
+	kept    time.Time // until then the last unit is kept for a request that follows a redirection
+
+	last       time.Time // when the last request was sent
+	probed     time.Time // the same, but zero if that request got no answer: the next goes in its place
+	number     int64     // of the last request, from 1
+	failed     int64     // requests that got no answer
+	under      []*Trip   // requests under way, in the order in which they were sent
+	costly     int       // those with prices
+	bodies     int       // answers whose bodies have not ended
+	learnt     int64     // the last request when the limits were learnt
+	refused    int64     // the last request when a refusal was last counted
+	anyServed  bool      // a request has been served
+	lastSilent bool      // the newest such answer had no limits
+	answered   bool      // there has been an answer
+	priced     bool      // a request with prices has been answered
+}
+
+// Ask returns whether a request may be sent now, or the first reason to wait. It changes nothing.
+func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
+	if now.Before(m.until) {
+		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
+	}
+	hung := m.last.Add(min(mostBackoff, m.MaxWait)) // those in flight may hang
+	if v := m.askFirst(now, hung, t); !v.Open {
+		return v
+	}
+	v := Verdict{Open: true, Certain: len(m.under) == 0}
+	for i := range m.limits {
+		m.hold(&v, &m.limits[i], now, t.Prices)
+	}
+	if !v.Open {
+		return v
+	}
+	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) {
+		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
+	}
+	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
+		v = Verdict{Until: next, Certain: len(m.under) == 0, Reason: Backoff}
+		if m.spacing > 0 {
+			v.Reason = Limit
+		}
+		return v
+	}
+	step := min(m.pace, m.MaxWait)
+	if next := m.last.Add(step); m.Pace && now.Before(next) {
+		return Verdict{Until: next, Polite: true, Reason: Pace, step: step}
+	}
+	if !t.Follows && now.Before(m.kept) {
+		return Verdict{Until: m.kept, Reason: Limit}
+	}
+	return Verdict{Open: true}
+}
+
+// askFirst returns whether a request waits for the first answer of the key, of a request with prices,
+// or after a wait.
+func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
+	if most := max(1, int(firstTrips*m.Share)); !m.answered && len(m.under) >= most {
+		if next := m.under[0].at.Add(firstWait); now.Before(next) {
+			return Verdict{Until: next, Polite: true, Reason: First}
+		}
+	}
+	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
+		return Verdict{Until: next, Reason: Probe}
+	}
+	if t.Prices != nil && !m.priced && m.costly > 0 && now.Before(hung) {
+		return Verdict{Until: hung, Depends: true, Reason: First}
+	}
+	return Verdict{Open: true}
+}
+
+// Redirected keeps the last unit of a limit of requests for the request that follows a redirection.
+func (m *Machine) Redirected(now time.Time) {
+	if slices.ContainsFunc(m.limits, func(l limit) bool { return l.flow == nil && 1 <= l.left && l.left < 2 }) {
+		m.kept = now.Add(keepTime)
+	}
+}
+
+// Send counts a request as sent.
+func (m *Machine) Send(t *Trip, now time.Time) {
+	m.number++
+	m.rate.sent(m.last, now)
+	m.last, m.probed = now, now
+	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
+	if t.Prices != nil {
+		m.costly++
+		if n := len(m.under); n > 0 && m.under[n-1].Prices != nil && now.Sub(m.under[n-1].at) < closeBy {
+			m.under[n-1].unordered, t.unordered = true, true
+		}
+	}
+	m.under = append(m.under, t)
+	for i := range m.limits {
+		l := &m.limits[i]
+		need := m.need(l, t.Prices)
+		m.add(l, -need, now)
+		l.sent += need
+	}
+}
+
+// remove ends a request that was under way.
+func (m *Machine) remove(t *Trip) {
+	byNumber := func(u *Trip, number int64) int { return cmp.Compare(u.number, number) }
+	i, found := slices.BinarySearchFunc(m.under, t.number, byNumber)
+	if !found {
+		return
+	}
+	m.under = slices.Delete(m.under, i, i+1)
+	if t.Prices != nil {
+		m.costly--
+	}
+}
+
+// Failed takes note that a request got no answer; the server may have counted it. If it was a probe,
+// the next request goes in its place. Otherwise GCRA on a network that loses 5 % would refuse 15
+// requests in place of 7.
+func (m *Machine) Failed(t *Trip) {
+	m.remove(t)
+	m.failed++
+	if t.number == m.number {
+		m.probed = time.Time{}
+	}
+}
+
+// RefusedElsewhere takes note that the machine of the key learns from a refusal. It reports whether
+// half of a second, which this machine has waited, explains the refusal.
+func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
+	m.Failed(t)
+	return m.seconds.refused()
+}
+
+// Answered learns from an answer, and reports whether what is known has become newer
+// or stricter by it.
+func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
+	m.remove(t)
+	m.seconds.halve(a, received)
+	m.answered, m.priced = true, m.priced || t.Prices != nil
+	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
+	wait := cmp.Or(m.count(t, a, received), min(a.Wait, m.MaxWait))
+	spacing := a.spacing(m.Typical)
+	if spacing > 0 {
+		wait = 0 // it was over before the answer arrived
+	}
+	limits := wait > 0 || slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
+	newer := limits && t.number > m.learnt
+	if newer {
+		m.until, m.probing, m.pace, m.spacing = time.Time{}, false, 0, 0
+	}
+	stricter := wait > 0 && m.wait(received.Add(wait), a)
+	stricter = m.learnLimits(a, &arrival{t, received, a.Refused, newer}) || stricter
+	switch {
+	case spacing > 0:
+		m.limits = slices.DeleteFunc(m.limits, func(l limit) bool { return l.flow == nil })
+		m.spacing = max(m.spacing, scale(spacing, 1/m.Share))
+	case limits:
+		m.pace = max(m.pace, scale(a.Pace, 1/m.Share))
+	case a.Elsewhere:
+		m.giveBack(t, received)
+	}
+	if newer || stricter {
+		m.learnt = m.number
+	}
+	return newer || stricter
+}
+
+// count counts an answer as served or refused. It returns the wait after a refusal that counts.
+func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Duration) {
+	fresh := t.number > m.refused // not in flight when a refusal was counted
+	switch {
+	case !a.Refused:
+		m.served(t, a, received)
+		if fresh {
+			m.backoff.recovered()
+			m.rate.recovered()
+			m.pool.regrow()
+		}
+	case fresh:
+		return m.rejected(a, received)
+	case m.pool.refused > 0 && !m.anyServed: // of the first requests, the others are served
+		m.pool.refused++
+		m.pool.most = max(1, min(m.pool.most, m.pool.ceiling-m.pool.refused))
+	}
+	return 0
+}
+
+// served takes note of an answer that is no refusal. It drops limits of requests that were used up,
+// and whose windows are over.
+func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
+	took := max(received.Sub(t.at), 0)
+	m.Typical = cmp.Or(m.Typical, took)
+	m.Typical += (took - m.Typical) / 8
+	m.limits = slices.DeleteFunc(m.limits, func(l limit) bool {
+		over := !received.Before(l.end) && (!l.end.IsZero() || t.number > l.learnt)
+		return l.flow == nil && l.left < 1 && over
+	})
+	m.probing = m.probing && received.Before(m.until)
+	m.lastSilent = len(a.Stocks) == 0
+	if !m.anyServed && m.lastSilent && m.refused > 0 && m.pool.most == 0 { // only refusals show what is left
+		m.pool.shrink(firstTrips)
+	}
+	m.anyServed = true
+}
+
+// rejected counts a refusal, once for all requests under way together, and returns the wait.
+func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
+	m.refused = m.number
+	if explained := m.seconds.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
+		together := m.UnderWay() + 1
+		if m.rate.run > 0 { // half of a thousand is too many if five were served
+			together = min(together, mostPerServed*m.rate.run)
+		}
+		if !a.Elsewhere {
+			m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
+		}
+		if !m.Part {
+			m.pool.shrink(together)
+		}
+	}
+	if a.Elsewhere {
+		return 0
+	}
+	return m.backoff.wait(a.Wait, m.MaxWait)
+}
+
+// wait makes the key wait until a time, after an answer, and reports whether that is longer than
+// what was known.
+func (m *Machine) wait(until time.Time, a *Answer) bool {
+	m.probing = m.probing || a.Refused || a.Exhausted()
+	if !m.until.Before(until) {
+		return false
+	}
+	m.until, m.reason = until, Backoff
+	if a.Wait > 0 {
+		m.until, m.reason = until.Add(Late(m.Jitter)), Limit
+		if a.RetryAfter {
+			m.reason = RetryAfter
+		}
+	}
+	return true
+}
+
+// Idle reports whether nothing is lost with a machine that has not been used for some time.
+func (m *Machine) Idle(now time.Time) bool {
+	return now.Sub(m.last) > idleTime && m.Loss(now) == NothingLost
+}
+
+// A Loss is what would be lost with a machine.
+type Loss int
+
+const (
+	NothingLost Loss = iota
+	CountLost        // what remains of limits, or how many may be under way
+	WaitLost         // a wait in force, or callers that wait
+)
+
+// Loss returns what would be lost with a machine.
+func (m *Machine) Loss(now time.Time) Loss {
+	if now.Before(m.until) {
+		return WaitLost
+	}
+	most := NothingLost
+	if now.Sub(m.last) <= idleTime && (m.pool.room(1) > 0 || m.rate.most > 0 || len(m.limits) > 0) {
+		most = CountLost
+	}
+	for i := range m.limits {
+		switch l := &m.limits[i]; {
+		case !now.Before(l.end):
+		case l.flow == nil && l.left < 1 && now.Before(m.last.Add(m.MaxWait)):
+			return WaitLost
+		default:
+			most = CountLost
+		}
+	}
+	return most
+}
+
+// UnderWay returns how many requests are in flight, bodies included.
+func (m *Machine) UnderWay() int { return len(m.under) + m.bodies }
+
+// OpenBody counts a request as under way whose answer has begun, and reports whether its
+// caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
+// soon, because the key is new.
+func (m *Machine) OpenBody() bool {
+	if m.pool.room(1) == 0 && m.number > firstTrips {
+		return false
+	}
+	m.bodies++
+	return true
+}
+
+// CloseBody ends what OpenBody has begun.
+func (m *Machine) CloseBody() { m.bodies-- }
+
+// Trips returns the requests under way, in the order in which they were sent. If a server counts
+// parts of a key apart, each part has a Machine, as the key has. A request has a Trip with the key,
+// and one with each part that it may belong to.
+func (m *Machine) Trips() iter.Seq[*Trip] { return slices.Values(m.under) }
+
+// Take takes the limits out of a Machine, and the wait that an answer asked for. It returns them as
+// an answer that announces them now, so that the Machine of a part can learn them.
+func (m *Machine) Take(now time.Time) (a Answer) {
+	for i := range m.limits {
+		l := &m.limits[i]
+		left := m.left(l, now)
+		for t := range m.Trips() {
+			left += m.taken(l, t)
+		}
+		s := Stock{Unit: l.unit, Policy: l.policy, Left: int64(max(left/m.Share, 0)), Quota: int64(l.quota)}
+		if s.Ends = !l.end.IsZero(); s.Ends {
+			s.Reset = max(l.end.Sub(now), 0)
+		}
+		a.Stocks = append(a.Stocks, s)
+	}
+	if now.Before(m.until) && m.probing && m.reason != Backoff {
+		a.Wait, a.RetryAfter, a.Refused = m.until.Sub(now), m.reason == RetryAfter, true
+		m.until, m.probing = time.Time{}, false
+	}
+	m.limits, m.pace, m.spacing = nil, 0, 0
+	return a
+}
+
+// Join counts a request that is under way as a Trip of another Machine.
+func (m *Machine) Join(t, other *Trip, now time.Time) {
+	m.Send(t, now)
+	t.at = other.at
+}
+
+// Returned ends a request that took nothing from the limits of this Machine, because its answer
+// belongs to another Machine.
+func (m *Machine) Returned(t *Trip, now time.Time) {
+	m.giveBack(t, now)
+	m.Failed(t)
+	m.failed-- // the request got an answer
+}
+
+const (
+	// slowRounds is how many rounds of answers pass before one more request is let under way.
+	slowRounds = 6
+	// mostPerServed is how many requests count as under way for each that was served, at most.
+	mostPerServed = 8
+	// calmRounds is how many times more slowly a pool grows close to the number that was
+	// refused, since each refusal costs a wait.
+	calmRounds = 10
+)
+
+// A pool bounds how many requests may be under way.
+type pool struct {
+	most    int   // 0 if there is no such bound
+	ceiling int   // requests that were under way when most was set
+	refused int   // of these; 0 if a request was served since
+	round   int   // answers since most has grown
+	atOnce  int64 // the number in a policy, 0 if no policy has one
+}
+
+// room returns how many may be under way, 0 for any number.
+func (p *pool) room(share float64) int {
+	if p.atOnce == 0 {
+		return p.most
+	}
+	most := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
+	return min(most, cmp.Or(p.most, most))
+}
+
+// shrink halves the number of requests that may be under way, after a refusal that no limit
+// explains, which suggests a limit on concurrency. If the same number is refused again, the number
+// just below it is known to work. Refusals with nothing served in between are one spell. Only
+// the first of them sets the number close to which the pool grows slowly.
+func (p *pool) shrink(together int) {
+	most := p.most / 2
+	if p.refused == 0 {
+		most = together / 2
+		if p.most == together && p.ceiling == together {
+			most = together - 1
+		}
+		p.ceiling = together
+	}
+	p.most, p.refused, p.round = max(1, most), 1, 0
+}
+
+// regrow lets one more be under way after some rounds; a round is as many answers as may be
+// under way.
+func (p *pool) regrow() {
+	p.refused = 0
+	if p.most == 0 {
+		return
+	}
+	round := slowRounds * p.most
+	if p.most == p.ceiling-1 || p.most == p.ceiling {
+		round *= calmRounds
+	}
+	if p.round++; p.round >= round {
+		p.most, p.round = p.most+1, 0
+	}
+}

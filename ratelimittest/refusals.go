@@ -1,0 +1,153 @@
+package ratelimittest
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/limiters"
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// A promise is what a refusal announces: requests are served after end. If end is zero, there is
+// no promise.
+type promise struct {
+	end    time.Time
+	source ratelimit.Source
+	broken int // promises before it that were broken, since a request was served
+}
+
+// refusal checks whether a refusal was announced, and whether a request was refused after the
+// time that an earlier refusal announced. A response from a cache announces nothing. A request
+// that failed may have taken what came back.
+func (x *exchange) refusal() {
+	f := &x.advice.Fields
+	if text.Stored(x.resp.Header) || !x.advice.Refused {
+		x.release()
+		return
+	}
+	if f.Limits == nil && f.Policies == nil && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == ratelimit.SourceNone {
+		x.report(ruleBare.in(text.RetryAfterKey, -1))
+	}
+	x.early()
+	x.promised()
+	x.retryEarly()
+}
+
+func (s *Sequence) release() {
+	s.silent = promise{}
+	for _, r := range s.order {
+		r.promise = promise{}
+	}
+}
+
+// A suspect is the limit that allowed the fewest requests although the server refused one.
+type suspect struct {
+	left  int64 // requests
+	run   *run  // nil if there is none
+	field string
+}
+
+// note makes r the suspect if it allowed fewer requests.
+func (s *suspect) note(left int64, r *run) {
+	if left < s.left {
+		s.left, s.run = left, r
+	}
+}
+
+// early checks that a request is refused only when nothing remains of a limit in the refusal. This
+// limit must have had nothing left when the request was sent. A refusal without limits may be by
+// any limit of the server.
+func (x *exchange) early() {
+	s := suspect{left: math.MaxInt64, field: ratelimit.LimitField}
+	exhausted := slices.ContainsFunc(x.joined, joined.exhausted)
+	for _, m := range x.joined {
+		switch {
+		case exhausted && !m.exhausted(): // it has not refused
+			continue
+		case m.run == nil: // it may have refused
+			return
+		case exhausted:
+			s.note(x.before(m.run), m.run)
+		default:
+			s.note(m.Remaining/int64(m.run.Cost()), m.run)
+		}
+		s.field, _ = x.field(ratelimit.LimitField, m.Name, ratelimit.RoleRemaining, 0)
+	}
+	silent := len(x.joined) == 0
+	if silent {
+		for _, r := range x.order {
+			s.note(x.before(r), r)
+		}
+	}
+	if s.left <= 0 || s.run == nil || silent && !s.run.Known() {
+		return
+	}
+	s.run.early++
+	x.doubt(x.isCertain(&s, silent || exhausted), ruleEarly.in(s.field, -1))
+}
+
+// isCertain reports whether only a fault explains a refusal by s. earlier is true if what the limit
+// allowed is known from earlier responses, and not from the refusal.
+func (x *exchange) isCertain(s *suspect, earlier bool) bool {
+	switch {
+	case earlier:
+		return s.left >= 2 && s.run.early >= 3 && x.overlaps == 0 && !s.run.hidden
+	case x.isCurrent():
+		return s.left >= 2 || s.run.early >= 2
+	}
+	return s.left >= limiters.MaxLost
+}
+
+// before returns how many requests a limit allowed when this request was sent, by the responses
+// before it.
+func (x *exchange) before(r *run) int64 {
+	least, _ := r.Least()
+	return int64(least/r.Cost()) - int64(x.others(r)) - int64(x.pending)
+}
+
+// refusing returns the latest promise of the limit that refuses.
+func (x *exchange) refusing() *promise {
+	for i := range x.joined {
+		if m := &x.joined[i]; m.run != nil && m.exhausted() {
+			return &m.run.promise
+		}
+	}
+	return &x.silent
+}
+
+// promised checks that a request is not refused after the end of a promise, and remembers the
+// promise of this refusal. A limit of concurrent requests cannot know when a request ends.
+func (x *exchange) promised() {
+	r, concurrent := x.refusing(), func(p ratelimit.Policy) bool { return p.Unit == ratelimit.ConcurrentRequests }
+	owed := *r
+	*r = promise{}
+	if x.advice.Source == ratelimit.SourceNone || slices.ContainsFunc(x.advice.Fields.Policies, concurrent) {
+		return
+	}
+	rule, field := ruleNoMore, ratelimit.LimitField
+	if owed.source == ratelimit.SourceRetryAfter {
+		rule, field = ruleTooSoon, text.RetryAfterKey
+	}
+	// A refusal before the end renews the promise, because the limiter may count refused
+	// requests. Rounding may have moved the end.
+	if !owed.end.IsZero() && x.sent.Sub(owed.end) >= time.Second {
+		owed.broken++
+		// A bucket gives back one unit at a time, and a request whose response was lost may
+		// have taken it. Three times in a row that is unlikely.
+		x.doubt(owed.broken >= 3 && x.pending == 0, rule.in(field, -1))
+	}
+	*r = promise{x.received.Add(x.advice.Asked), x.advice.Source, owed.broken}
+}
+
+// retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. The
+// reset may be when the whole quota is back, and Retry-After when the next unit is. Check has
+// the rule for current limits.
+func (x *exchange) retryEarly() {
+	least, _ := x.advice.Fields.RetryAfter().Duration()
+	if !x.isCurrent() && x.advice.Asked < least-time.Second { // the sum could overflow
+		x.doubt(false, ruleBefore.in(text.RetryAfterKey, -1))
+	}
+}
