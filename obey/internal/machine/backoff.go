@@ -18,6 +18,7 @@ type backoff struct {
 	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
 	enough  time.Duration // the wait after which a request was served: an eighth less than its bound
 	longest time.Duration // the latest wait that was cut; 0 if a request was served since
+	asked   time.Duration // what the server had asked for in its place
 }
 
 // wait returns how long the key waits after a refusal that asks for a wait, or for none
@@ -63,10 +64,9 @@ func (b *backoff) next() time.Duration {
 // short MaxWait would be refused again and again.
 func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 	if asked <= longest {
-		b.longest = 0
 		return asked
 	}
-	b.longest = min(asked, max(longest, b.longest+b.longest/2))
+	b.longest, b.asked = min(asked, max(longest, b.longest+b.longest/2)), asked
 	return b.longest
 }
 
@@ -75,7 +75,7 @@ func (b *backoff) recovered() {
 	if b.latest > 0 {
 		b.enough, b.latest = b.latest/8*7, 0
 	}
-	b.longest = 0
+	b.longest, b.asked = 0, 0
 }
 
 // A rate spaces requests. It is for limiters that announce nothing and refuse requests

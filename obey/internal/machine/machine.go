@@ -26,7 +26,9 @@ const (
 	keepTime = 10 * time.Millisecond
 	// probeTime is the time between two probes. A probe that hangs must not starve its key.
 	probeTime = time.Second
-	// idleTime is how long a key with nothing in force is remembered.
+	// idleTime is how long a key with nothing in force is remembered. If MaxWait has cut its wait, it
+	// is remembered after the wait for as long again as the server asked for. Otherwise a client that
+	// comes back at the end of each wait would wait no longer than MaxWait, however often it is refused.
 	idleTime = 10 * time.Minute
 )
 
@@ -293,7 +295,7 @@ type Loss int
 
 const (
 	NothingLost Loss = iota
-	CountLost        // what remains of limits, or how many may be under way
+	CountLost        // what remains of limits, how many may be under way, or how long the next wait is
 	WaitLost         // a wait in force, or callers that wait
 )
 
@@ -303,7 +305,7 @@ func (m *Machine) Loss(now time.Time) Loss {
 		return WaitLost
 	}
 	most := NothingLost
-	if now.Sub(m.last) <= idleTime && (m.pool.room(1) > 0 || m.rate.most > 0 || len(m.limits) > 0) {
+	if now.Before(m.until.Add(m.backoff.asked)) || now.Sub(m.last) <= idleTime && (m.pool.room(1) > 0 || m.rate.most > 0 || len(m.limits) > 0) {
 		most = CountLost
 	}
 	for i := range m.limits {

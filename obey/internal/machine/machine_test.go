@@ -210,6 +210,8 @@ func TestLoss(t *testing.T) {
 		{"nothing is known, for longer", Machine{}, after, NothingLost, true},
 		{"a wait", Machine{until: epoch.Add(2 * after)}, after, WaitLost, false},
 		{"a wait that has ended", Machine{until: epoch.Add(after)}, after, NothingLost, true},
+		{"a wait that was cut has ended", Machine{until: epoch.Add(at), backoff: backoff{asked: time.Hour}}, at + time.Hour - 1, CountLost, false},
+		{"a wait that was cut has ended, for longer", Machine{until: epoch.Add(at), backoff: backoff{asked: time.Hour}}, at + time.Hour, NothingLost, true},
 		{"as many as may be under way", Machine{pool: pool{most: 2}}, at, CountLost, false},
 		{"one may be under way", Machine{pool: pool{most: 1}}, at, CountLost, false},
 		{"as many as a policy says may be under way", Machine{pool: pool{atOnce: 2}}, at, CountLost, false},
