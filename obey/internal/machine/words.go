@@ -35,7 +35,7 @@ type Answer struct {
 
 // Exhausted reports whether nothing remains of some limit.
 func (a *Answer) Exhausted() bool {
-	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
+	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Remaining == 0 })
 }
 
 // spacing returns the time between two requests that use no more than the quotas of the limits of
@@ -50,7 +50,7 @@ func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 		stale := s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= typical
 		if stale {
 			spacing = max(spacing, s.Window/time.Duration(s.Quota))
-		} else if s.Unit == RequestUnit || s.Left == 0 {
+		} else if s.Unit == RequestUnit || s.Remaining == 0 {
 			return 0
 		}
 	}
@@ -60,7 +60,7 @@ func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 // A Stock is what remains of a limit.
 type Stock struct {
 	Unit, Policy string        // RequestUnit or another; the name, as much as is remembered
-	Left         int64         // quota units
+	Remaining    int64         // quota units
 	Quota        int64         // 0 if it is not known
 	Window       time.Duration // of the policy, 0 if it is not known
 	Reset        time.Duration // until the limit changes, else the window
