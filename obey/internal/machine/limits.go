@@ -109,15 +109,6 @@ func (m *Machine) add(l *limit, units float64, now time.Time) {
 	}
 }
 
-// giveBack adds what a request took of all limits, because it took nothing of them.
-func (m *Machine) giveBack(t *Trip, now time.Time) {
-	for i := range m.limits {
-		l := &m.limits[i]
-		m.add(l, m.taken(l, t), now)
-		l.sent -= m.need(l, t.Prices)
-	}
-}
-
 // taken returns what was subtracted from a limit for a request.
 func (m *Machine) taken(l *limit, t *Trip) float64 {
 	switch need := m.need(l, t.Prices); {

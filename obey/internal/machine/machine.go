@@ -35,7 +35,7 @@ const (
 // A Machine is what is known of a key. A Machine that has only Settings knows nothing.
 type Machine struct {
 	Settings
-	Typical   time.Duration // that answers took lately, on average; 0 if nothing is known
+	Typical   time.Duration // how long answers took lately, on average; 0 if nothing is known
 	until     time.Time     // when the latest wait ends
 	reason    Reason        // of that wait
 	probing   bool          // after that wait requests are probes, until an answer
@@ -200,8 +200,6 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.spacing = max(m.spacing, scale(spacing, 1/m.Share))
 	case limits:
 		m.pace = max(m.pace, scale(a.Pace, 1/m.Share))
-	case a.Elsewhere:
-		m.giveBack(t, received)
 	}
 	if newer || stricter {
 		m.learnt = m.number
@@ -373,9 +371,13 @@ func (m *Machine) Join(t, other *Trip, now time.Time) {
 }
 
 // Returned ends a request that took nothing from the limits of this Machine, because its answer
-// belongs to another Machine.
+// belongs to another Machine. It gives back what was subtracted for the request.
 func (m *Machine) Returned(t *Trip, now time.Time) {
-	m.giveBack(t, now)
+	for i := range m.limits {
+		l := &m.limits[i]
+		m.add(l, m.taken(l, t), now)
+		l.sent -= m.need(l, t.Prices)
+	}
 	m.Failed(t)
 	m.failed-- // the request got an answer
 }

@@ -46,11 +46,10 @@ func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 		return 0
 	}
 	for i := range a.Stocks {
-		s := &a.Stocks[i]
-		stale := s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= typical
-		if stale {
+		switch s := &a.Stocks[i]; {
+		case s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= typical:
 			spacing = max(spacing, s.Window/time.Duration(s.Quota))
-		} else if s.Unit == RequestUnit || s.Remaining == 0 {
+		case s.Unit == RequestUnit, s.Remaining == 0:
 			return 0
 		}
 	}
