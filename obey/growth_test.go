@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -42,11 +44,27 @@ func briefly(t *testing.T, base http.RoundTripper, g *Gate) (until time.Time) {
 	for key := range g.Keys() {
 		w, ok := g.State(key)
 		require.True(t, ok)
-		until = w.Until
+		if until.Before(w.Until) {
+			until = w.Until
+		}
 	}
 	require.Equal(t, early.Until, until)
 	return until
 }
+
+// amongOthers is briefly, for a client whose requests of another route are served.
+func amongOthers(t *testing.T, base http.RoundTripper, g *Gate) (until time.Time) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := (&Transport{Base: base, Gate: g}).RoundTrip(trial.NewRequest(t, trial.Example+served[1:]).WithContext(ctx))
+	if err != nil {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	return briefly(t, base, g)
+}
+
+// served is a path whose requests are served.
+const served = "/served"
 
 // Each refused probe makes the next wait 1.5 times as long, up to the wait that the server asks for,
 // however late the client comes back.
@@ -81,10 +99,13 @@ func TestGrowthOfWaits(t *testing.T) {
 		{"a refusal that asks for no wait", 10 * time.Minute, time.Second, always(long, long, bare), "10m 15m 0s 22m30s 33m45s 0s 50m37s"},
 		{"a request that is served", 10 * time.Minute, time.Second, always(long, long, "HTTP/1.1 200 "), "10m 15m 0s 10m 15m"},
 	} {
-		for name, client := range map[string]clientOf{"Gate": tryEnter, "Transport": briefly} {
+		for name, client := range map[string]clientOf{"Gate": tryEnter, "Transport": briefly, "two routes": amongOthers} {
 			trial.InBubble(t, tc.name+", "+name, func(t *testing.T) {
 				start, sent := time.Now(), []time.Time(nil)
-				base := trial.RoundTripFunc(func(*http.Request) (*http.Response, error) {
+				base := trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
+					if req.URL.Path == served {
+						return trial.ResponseOf("HTTP/1.1 200 "), nil
+					}
 					sent = append(sent, time.Now())
 					return trial.ResponseOf(tc.server(len(sent)-1, time.Since(start))), nil
 				})
@@ -104,4 +125,21 @@ func TestGrowthOfWaits(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A key whose waits have grown gives way to another one when its wait is over.
+func TestGrowthGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{MaxKeys: 1}
+		pass, _ := g.TryEnter("grown")
+		pass.Answered(ratelimit.Advice{Refused: true, Wait: 24 * time.Hour}, time.Now())
+		enter := func() []string {
+			_, until := g.TryEnter("new")
+			require.Zero(t, until)
+			return slices.Collect(g.Keys())
+		}
+		require.Equal(t, []string{"grown"}, enter())
+		time.Sleep(ratelimit.DefaultMaxWait)
+		require.Equal(t, []string{"new"}, enter())
+	})
 }

@@ -417,13 +417,13 @@ func (k *key) learnTrip(t *trip, r *route, y *reply) {
 	case t.stocks != nil:
 		a := y.about(t)
 		x.learn(&t.Trip, &y.advice, &a, y.received)
-	case y.Refused || isOther: // the request took nothing of the limit
+	case y.Refused || isOther || x.route != nil && x.route != r: // the answer is about another part
 		x.machine.Returned(&t.Trip, y.now)
 	default:
 		x.machine.Answered(&t.Trip, &machine.Answer{}, y.received)
-		if x.whole && !y.now.Before(x.ends) {
-			x.narrow()
-		}
+	}
+	if x.whole && !y.Refused && !y.now.Before(x.ends) {
+		x.narrow()
 	}
 }
 

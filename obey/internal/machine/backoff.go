@@ -39,7 +39,7 @@ func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
 	return b.shortened
 }
 
-// Late returns a random time below most, so that clients that a server told to wait for the same
+// Late returns a random time below most, so that clients that a server asked to wait for the same
 // instant do not come back together. It is 0 if most is.
 func Late(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
