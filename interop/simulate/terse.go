@@ -66,7 +66,7 @@ var terse = []scenario{
 		server: near(40*time.Millisecond, tokens(20, 1, false), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 28, refused: 90}},
 	{name: "429 alone; 10/s, burst 1, others take 60 %; 9 workers, 100 jobs", ideal: 25, load: load{workers: 9, jobs: 100},
 		server: near(40*time.Millisecond, crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 90, refused: 160},
-		note: "most refusals are due to the other clients, and a bare 429 has no time. Transport slows down after each of them", reached: 700},
+		note: "most refusals are due to the other clients, and a bare 429 has no time. Transport slows down after each of them", reached: 500},
 	{name: "50 per 5 s, a sliding log, refused ones counted, 429 alone; 10 workers, 200 jobs", ideal: 15, load: load{workers: 10, jobs: 200, within: 2 * time.Minute},
 		server: plainServer(loggedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 38, refused: 50}},
 	{name: "the same; 30 workers, 400 jobs; given up after 2 min", ideal: 35, load: load{workers: 30, jobs: 400, within: 2 * time.Minute},

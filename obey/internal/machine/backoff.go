@@ -13,10 +13,14 @@ const (
 	mostBackoff = 32 * time.Second
 )
 
+// slowerWaits is how slowly the wait that was enough follows a longer one. Where other clients take most
+// of what there is, a few refusals in a row are bad luck, and a shorter wait would have been enough too.
+const slowerWaits = 4
+
 // A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
 type backoff struct {
 	latest    time.Duration // the upper bound of the latest wait; 0 if a request was served since
-	enough    time.Duration // the wait after which a request was served: an eighth less than its bound
+	enough    time.Duration // after which a request is served: see recovered
 	shortened time.Duration // the latest wait that was cut; 0 if a request was served since
 	asked     time.Duration // what the server had asked for in its place
 }
@@ -62,7 +66,11 @@ func (b *backoff) next() time.Duration {
 // recovered ends the backoff, after an answer that is no refusal.
 func (b *backoff) recovered() {
 	if b.latest > 0 {
-		b.enough, b.latest = b.latest/8*7, 0
+		wait := b.latest / 8 * 7 // an eighth less than the bound
+		if b.enough > 0 && wait > b.enough {
+			wait = b.enough + (wait-b.enough)/slowerWaits
+		}
+		b.enough, b.latest = wait, 0
 	}
 	b.shortened, b.asked = 0, 0
 }

@@ -20,6 +20,11 @@ func TestBackoff(t *testing.T) {
 	require.Equal(t, 656250*time.Microsecond, b.next())
 	require.Equal(t, 875*time.Millisecond, b.next(), "the wait that was enough is not skipped")
 	require.Equal(t, 1312500*time.Microsecond, b.next())
+	b.recovered()
+	require.Equal(t, 943359375*time.Nanosecond, b.enough, "a longer wait counts for a quarter")
+	b.latest = 400 * time.Millisecond
+	b.recovered()
+	require.Equal(t, 350*time.Millisecond, b.enough, "a shorter one at once")
 	b = backoff{}
 	want := firstBackoff
 	for range 100 {
