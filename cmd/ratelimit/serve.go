@@ -60,7 +60,10 @@ func runServe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 		fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
 	}
 	s.rows.started = time.Now()
-	server := &http.Server{Handler: s, ErrorLog: log.New(stderr, "ratelimit serve: ", 0), ReadHeaderTimeout: 30 * time.Second}
+	server := &http.Server{
+		Handler: s, ErrorLog: log.New(stderr, "ratelimit serve: ", 0), ReadHeaderTimeout: 30 * time.Second,
+		DisableGeneralOptionsHandler: true,
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -112,10 +115,14 @@ func (s *serving) addDialect(name string) error {
 	return nil
 }
 
+// century bounds windows, because a sliding counter adds up two of them.
+const century = 100 * 365 * 24 * time.Hour
+
 // fault returns the fault of the command line. args is how many arguments are no flags.
 func (s *serving) fault(args int) error {
 	_, port, notAddress := net.SplitHostPort(s.address)
 	endless := func(p ratelimit.Policy) bool { return p.Window == ratelimit.Seconds{} && s.kind != "concurrency" }
+	tooLong := func(p ratelimit.Policy) bool { d, _ := p.Window.Duration(); return d > century }
 	empty := func(p ratelimit.Policy) bool { return p.Quota == 0 }
 	switch {
 	case args > 0:
@@ -128,6 +135,8 @@ func (s *serving) fault(args int) error {
 		return errors.New("-kind is unknown: write " + strings.Join(kindNames, ", "))
 	case slices.ContainsFunc(s.limits, endless):
 		return errors.New("-limit has no window: write " + anyLimit)
+	case slices.ContainsFunc(s.limits, tooLong):
+		return errors.New("-limit has a window of more than a century: write " + anyLimit)
 	case slices.ContainsFunc(s.limits, empty):
 		return errors.New("-limit has the quota 0: write " + anyLimit)
 	case s.key != "" && !text.IsToken(s.key):

@@ -179,6 +179,7 @@ func TestServeFlags(t *testing.T) {
 		{"an empty policy", []string{"-limit", ""}, `-limit is not a policy: write '"core";q=50;w=10'`},
 		{"no window", []string{"-limit", `"s3cret";q=5`}, `-limit has no window: write '"core";q=50;w=10'`},
 		{"no quota", []string{"-limit", `"s3cret";q=0;w=1`}, `-limit has the quota 0: write '"core";q=50;w=10'`},
+		{"a window of centuries", []string{"-limit", `"s3cret";q=2;w=9223372036`, "-kind", "sliding-counter", "-dialect", "draft-06"}, "-limit has a window of more than a century: write '\"core\";q=50;w=10'"},
 		{"two of one name", []string{"-limit", limit, "-limit", limit}, "the limits cannot be announced in the current fields: ratelimit: member 2 of RateLimit-Policy: duplicate: change -limit, -kind or -dialect"},
 		{"no such kind", []string{"-limit", limit, "-kind", "s3cret"}, "-kind is unknown: write fixed-window, window-from-first, sliding-log, sliding-counter, token-bucket, concurrency\n"},
 		{"no such form", []string{"-limit", limit, "-dialect", "s3cret"}, "-dialect is unknown: write draft-06, draft-07, x-ratelimit, x-ratelimit-unix or another one of docs/older.md\n"},
@@ -198,6 +199,19 @@ func TestServeFlags(t *testing.T) {
 			require.NotContains(t, stderr, "s3cret")
 		})
 	}
+}
+
+// A request for no path is one for the API too.
+func TestServeOptions(t *testing.T) {
+	s := startServer(t, "-limit", `"a";q=1;w=60`)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, `"a";r=0;t=60`, resp.Header.Get("RateLimit"))
 }
 
 // A client may go before its answer.

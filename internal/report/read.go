@@ -154,9 +154,11 @@ func newResponse(status string) *response {
 
 // setStatus sets the status of a response, such as "200 OK".
 func (p *response) setStatus(status string) {
-	p.Status = strings.TrimSpace(status)
-	code, _, _ := strings.Cut(p.Status, " ")
-	p.StatusCode, _ = strconv.Atoi(code) // 0 if there is none
+	p.Status, p.StatusCode = strings.TrimSpace(status), 0
+	first, _, _ := strings.Cut(p.Status, " ")
+	if code, err := strconv.Atoi(first); err == nil {
+		p.StatusCode = code
+	}
 }
 
 // isHeader reports whether a text without limits is likely to be a header. Any text may have words

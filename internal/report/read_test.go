@@ -99,6 +99,7 @@ func TestReadRefuses(t *testing.T) {
 		"no entry":        {`{"log":{"entries":[{},5]}}`, "entry 2 of log.entries is not an object: write one such as " + exampleJSON},
 		"no response":     {`{"log":{"entries":[{"response":"x"}]}}`, `entry 1 of log.entries has a "response" of the wrong type: write an object such as ` + exampleJSON},
 		"no status":       {`{"status":"soon","headers":{}}`, `JSON object 1 has a "status" that is not a number: write one such as 200`},
+		"a long status":   {`{"status":99999999999999999999,"headers":{"Retry-After":"5"}}`, `JSON object 1 has a "status" that is not a number: write one such as 200`},
 		"an entry's":      {`{"log":{"entries":[{"response":{"status":[]}}]}}`, `entry 1 of log.entries has a "status" that is not a number: write one such as 200`},
 		"no headers":      {`{"status":200,"message":"ok"}`, `JSON object 1 has no "headers": write an object such as ` + exampleJSON},
 		"headers, null":   {`{"status":200,"headers":null}`, `JSON object 1 has no "headers": write an object such as ` + exampleJSON},
