@@ -506,24 +506,6 @@ func TestProbeMemory(t *testing.T) {
 	require.Len(t, report.Requests[99].Limits, mostLimits)
 }
 
-// If a server announces nothing, no rule can be checked.
-func TestProbeSilent(t *testing.T) {
-	q := &quota{quota: 100, window: time.Minute, silent: true}
-	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {
-		require.Empty(t, r.Findings)
-		require.Len(t, r.notSeen(), 7)
-	})
-}
-
-// A key in the query of the address is not printed.
-func TestProbeQuery(t *testing.T) {
-	s := serve(t, func(http.ResponseWriter, *http.Request) {})
-	for _, format := range [][]string{nil, {"-json"}} {
-		_, stdout, stderr := probing(append(format, "-n", "1", s+"/?key=s3cret")...)
-		require.NotContains(t, stdout+stderr, "s3cret")
-	}
-}
-
 // docs/probe.md shows the report of TestProbeGolden.
 func TestProbeDocument(t *testing.T) {
 	report, err := os.ReadFile("testdata/probe.txt")

@@ -671,19 +671,6 @@ func TestProxySwitchRewrites(t *testing.T) {
 	require.Equal(t, "http://localhost/a", resp.Header.Get("Content-Location"))
 }
 
-// The memory of a body is free as soon as the body has been sent, although the answer has not come.
-func TestReadAheadFreesMemory(t *testing.T) {
-	p := &Proxy{config: Config{BodyMemory: 1 << 20}}
-	p.memory.left.Store(1 << 20)
-	b := p.bodyOf(nil, httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader("a prompt"))))
-	b.begin(func(error) {})
-	until(t, "it is read", b.whole.Load)
-	_, err := io.Copy(io.Discard, b)
-	require.NoError(t, err)
-	require.EqualValues(t, 1<<20, p.memory.left.Load())
-	require.Empty(t, b.ahead)
-}
-
 func TestProxyServerDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -786,39 +773,6 @@ func TestProxyMetrics(t *testing.T) {
 	resp, text = send(t, "GET", p.admin+"/", nil)
 	require.Contains(t, text, "<title>ratelimit proxy</title>")
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';")
-}
-
-// The page, the state and the metrics have the reasons that the Gate has for waits, with
-// rounded numbers.
-func TestProxyReasons(t *testing.T) {
-	for _, tc := range []struct{ field, value, reason string }{
-		{"RateLimit", `"user";r=0;t=60`, "limit"},
-		{"Retry-After", "60", "retry-after"},
-	} {
-		t.Run(tc.reason, func(t *testing.T) {
-			var n atomic.Int64
-			p := startProxy(t, serve(t, waitingFor(tc.field, tc.value, &n)))
-			send(t, "GET", p.url+"/exhaust", nil)
-			go func() { // until the proxy ends
-				if resp, err := http.Get(p.url); err == nil {
-					resp.Body.Close()
-				}
-			}()
-			waits := func() (list []waitStats) {
-				_, text := send(t, "GET", p.admin+"/state", nil)
-				require.NotRegexp(t, `\.\d{4}`, text, "rounded")
-				var state struct{ Keys []keyStats }
-				require.NoError(t, json.Unmarshal([]byte(text), &state))
-				return state.Keys[0].Waits
-			}
-			until(t, "it waits", func() bool { w := waits(); return len(w) == 1 && w[0].Queued == 1 })
-			w := waits()[0]
-			require.Equal(t, tc.reason, w.Reason)
-			require.WithinDuration(t, time.Now().Add(60*time.Second), w.Until, 25*time.Second)
-			left := p.metric(t, `ratelimit_wait_seconds{key="anonymous",reason="`+tc.reason+`",resource=""}`)
-			require.True(t, 30 < left && left <= 60, left)
-		})
-	}
 }
 
 // The number of keys is bounded, and the number of policies for each key.
@@ -1054,25 +1008,6 @@ func TestReadAhead(t *testing.T) {
 type brokenReader struct{}
 
 func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// The proxy prints a line when requests of a key wait longer than a moment, and when none waits
-// any longer. The line contains no credential.
-func TestProxyTalks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var talk lines
-		var n atomic.Int64
-		p := inProcess(waitingFor("RateLimit", `"user";r=0;t=2`, &n), func(c *Config) { c.Talk = log.New(&talk, "", 0) })
-		ask(p, "GET", "/exhaust", nil, "Authorization", "Bearer s3cret")
-		time.Sleep(1234567 * time.Nanosecond)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { ask(p, "GET", "/path?q", nil, "Authorization", "Bearer s3cret") })
-		}
-		all.Wait()
-		require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 waited\n$`, talk.String())
-		require.Contains(t, ask(p.Admin(), "GET", "/state", nil).Body.String(), `"waited_seconds":5.996,`)
-	})
-}
 
 // lines is a text that several goroutines write.
 type lines struct {
