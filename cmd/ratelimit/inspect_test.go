@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -13,17 +12,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const wire = "../../testdata/wire/"
 
@@ -56,37 +53,9 @@ func TestGolden(t *testing.T) {
 			status, stdout, stderr := inspecting("", args...)
 			require.Equal(t, exitDoubtful, status)
 			require.Empty(t, stderr)
-			requireGolden(t, golden, stdout)
+			trial.RequireGolden(t, golden, stdout)
 		})
 	}
-}
-
-// requireGolden compares a text with a file. -update writes the file.
-func requireGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	requireText(t, string(want), got, file+" is made by: go test ./cmd/ratelimit -update")
-}
-
-// requireText compares long texts, and shows the first lines that differ.
-func requireText(t testing.TB, want, got, hint string) {
-	t.Helper()
-	if want == got {
-		return
-	}
-	wants, gots := strings.Split(want, "\n"), strings.Split(got, "\n")
-	first := 0
-	for first < min(len(wants), len(gots)) && wants[first] == gots[first] {
-		first++
-	}
-	few := func(lines []string) string {
-		return strings.Join(lines[first:min(first+3, len(lines))], "\n")
-	}
-	require.Fail(t, "line "+strconv.Itoa(first+1)+" differs", "want:\n%s\ngot:\n%s\n%s", few(wants), few(gots), hint)
 }
 
 func TestExitStatus(t *testing.T) {
@@ -493,7 +462,7 @@ NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 
 // A redirect is shown, even if it leads nowhere.
 func TestAddressRedirect(t *testing.T) {
-	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	address := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		name, password, _ := r.BasicAuth()
 		w.Header()["Location"], w.Header()["RateLimit"] = []string{"http://[::1"}, []string{`"a";r=1`}
 		if name == "user" && password == "hunter2" {
@@ -533,7 +502,7 @@ func TestMalformedResponse(t *testing.T) {
 		"hunter2\r\n\r\n":                                       "malformed HTTP response",
 		"HTTP/1.1 200 OK\r\nX: hunter2\r\n":                     "unexpected EOF",
 	} {
-		address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		address := trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			require.NoError(t, err)
 			_, _ = io.WriteString(conn, response)
@@ -552,7 +521,7 @@ func TestMalformedResponse(t *testing.T) {
 // net/http logs a response that no request asked for.
 func TestUnrequestedResponse(t *testing.T) {
 	closed := make(chan struct{})
-	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	address := trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		require.NoError(t, err)
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nX: hunter2\r\n\r\n")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,7 +117,7 @@ func TestHelpGolden(t *testing.T) {
 		_, one, _ := running("", "help", v.name)
 		all += "\n" + strings.Repeat("=", 80) + "\n" + one
 	}
-	requireGolden(t, "testdata/help.txt", all)
+	trial.RequireGolden(t, "testdata/help.txt", all)
 	for line := range strings.Lines(all) {
 		require.LessOrEqual(t, len(line), 101, line)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -236,7 +237,7 @@ func TestProbeRedirection(t *testing.T) {
 		},
 		"no redirect": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
 	} {
-		_, stdout, _ = probing("-n", "1", serve(t, h))
+		_, stdout, _ = probing("-n", "1", trial.Serve(t, h))
 		require.Regexp(t, `s  30[24]\b`, stdout, name)
 		require.NotContains(t, stdout, "a redirect", name)
 	}
@@ -436,7 +437,7 @@ func TestProbeGolden(t *testing.T) {
 					require.NoError(t, r.writeText(&out))
 				}
 			})
-			requireGolden(t, golden, out.String())
+			trial.RequireGolden(t, golden, out.String())
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,37 +54,10 @@ func readAddress(t testing.TB, r *bufio.Reader, before string) string {
 	return address
 }
 
-// serve runs a server on a socket until the test ends.
-func serve(t testing.TB, h http.HandlerFunc) string {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s.URL
-}
-
-// send sends a request, and returns its response with its body read.
-func send(t testing.TB, method, url string, body io.Reader, fields ...string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequest(method, url, body)
-	require.NoError(t, err)
-	for i := 0; i < len(fields); i += 2 {
-		r.Header.Add(fields[i], fields[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp, string(text)
-}
-
 // metric returns the value of a line of /metrics, or -1.
 func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	t.Helper()
-	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	_, text := trial.Send(t, "GET", p.admin+"/metrics", nil)
 	for l := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(l, line+" "); ok {
 			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
@@ -95,16 +68,10 @@ func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	return -1
 }
 
-// until waits until a condition holds, for at most the longest pause of a busy machine.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	require.Eventually(t, holds, 20*time.Second, 5*time.Millisecond, what)
-}
-
 // The flags reach the proxy.
 func TestProxyCommand(t *testing.T) {
 	var n atomic.Int64
-	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
 		require.Equal(t, "/v1/chat", r.URL.Path)
 		require.Empty(t, r.Header["X-Request-Tokens"])
@@ -117,7 +84,7 @@ func TestProxyCommand(t *testing.T) {
 		tenant, cost string
 		status       int
 	}{{"a", "40", 200}, {"a", "90", 429}, {"b", "90", 200}} {
-		resp, _ := send(t, "POST", p.url+"/chat", strings.NewReader("x"), "X-Request-Tokens", tc.cost, "X-Tenant", tc.tenant)
+		resp, _ := trial.Send(t, "POST", p.url+"/chat", strings.NewReader("x"), "X-Request-Tokens", tc.cost, "X-Tenant", tc.tenant)
 		require.Equal(t, tc.status, resp.StatusCode, tc)
 	}
 	require.EqualValues(t, 2, n.Load())
@@ -139,12 +106,12 @@ func TestProxyRewrites(t *testing.T) {
 		proxy *runningProxy
 		want  string
 	}{{rewriting, rewriting.url}, {passing, server.URL}} {
-		resp, _ := send(t, "GET", tc.proxy.url, nil)
+		resp, _ := trial.Send(t, "GET", tc.proxy.url, nil)
 		require.Equal(t, tc.want+"/a", resp.Header.Get("Content-Location"))
 	}
 	server.CloseClientConnections()
 	server.Close()
-	resp, _ := send(t, "GET", passing.url+"/s3cret", nil)
+	resp, _ := trial.Send(t, "GET", passing.url+"/s3cret", nil)
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 	passing.end()
 	<-passing.status
@@ -156,7 +123,7 @@ func TestProxyRewrites(t *testing.T) {
 func TestProxyEnds(t *testing.T) {
 	proceed := make(chan bool)
 	arrived := make(chan bool)
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/slow":
 			arrived <- true
@@ -174,20 +141,20 @@ func TestProxyEnds(t *testing.T) {
 	}
 	answers := map[string]chan answer{"/slow": make(chan answer, 1), "/wait": make(chan answer, 1)}
 	get := func(path string) {
-		resp, body := send(t, "GET", p.url+path, nil)
+		resp, body := trial.Send(t, "GET", p.url+path, nil)
 		answers[path] <- answer{resp.StatusCode, resp.Header.Get("Retry-After"), body}
 	}
 	go get("/slow")
 	<-arrived
-	send(t, "GET", p.url+"/exhaust", nil)
+	trial.Send(t, "GET", p.url+"/exhaust", nil)
 	go get("/wait")
-	until(t, "it waits", func() bool { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) == 1 })
+	trial.Until(t, "it waits", func() bool { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) == 1 })
 	p.end()
 	got := <-answers["/wait"]
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Contains(t, []string{"60", "59", "58"}, got.retryAfter)
 	require.Contains(t, got.body, `"retry-after":`)
-	until(t, "the proxy no longer listens", func() bool {
+	trial.Until(t, "the proxy no longer listens", func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if err == nil {
 			c.Close()
@@ -208,7 +175,7 @@ func TestProxyEnds(t *testing.T) {
 // On TCP a page in a browser could reach both addresses by a name of its own (DNS rebinding). It
 // cannot reach a Unix socket.
 func TestProxyHosts(t *testing.T) {
-	upstream := serve(t, func(http.ResponseWriter, *http.Request) {})
+	upstream := trial.Serve(t, func(http.ResponseWriter, *http.Request) {})
 	status := func(network, address, method, path string) int {
 		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)

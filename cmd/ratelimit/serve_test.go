@@ -21,6 +21,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
@@ -78,7 +79,7 @@ func (s *runningServer) ended(t testing.TB) string {
 func TestServe(t *testing.T) {
 	s := startServer(t, "-limit", `"hour";q=2;w=3600`, "-limit", `"day";q=9;w=86400`, "-key", "Authorization")
 	for _, key := range []string{"s3cret", "hunter2", "s3cret", "s3cret", ""} {
-		resp, body := send(t, http.MethodPost, s.url+"/s3cret?q=hunter2", strings.NewReader("s3cret"), "Authorization", key)
+		resp, body := trial.Send(t, http.MethodPost, s.url+"/s3cret?q=hunter2", strings.NewReader("s3cret"), "Authorization", key)
 		if resp.StatusCode == http.StatusOK {
 			require.Equal(t, "ok\n", body)
 			continue
@@ -87,7 +88,7 @@ func TestServe(t *testing.T) {
 		require.Regexp(t, `^"hour";r=0;t=3\d\d\d, "day";r=7;t=86\d\d\d$`, resp.Header.Get("RateLimit"))
 		require.Contains(t, body, `"violated-policies":["hour"]`)
 	}
-	requireGolden(t, "testdata/serve.txt", s.ended(t))
+	trial.RequireGolden(t, "testdata/serve.txt", s.ended(t))
 }
 
 // With -json each line is an object: those of answers, and the counts.
@@ -104,7 +105,7 @@ func TestServeJSON(t *testing.T) {
 		status <- run(ctx, []string{"serve", "-json", "-addr", address, "-like", "github", "-limit", `"core";q=1;w=3600`}, nil, in, io.Discard)
 		in.Close()
 	}()
-	until(t, "it listens", func() bool {
+	trial.Until(t, "it listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -120,7 +121,7 @@ func TestServeJSON(t *testing.T) {
 		Limits      []report.Limit
 	}
 	for _, want := range []int{http.StatusOK, http.StatusForbidden} {
-		go send(t, http.MethodGet, "http://"+address, nil)
+		go trial.Send(t, http.MethodGet, "http://"+address, nil)
 		require.NoError(t, lines.Decode(&got))
 		require.Equal(t, want, got.Status)
 		require.Equal(t, want != http.StatusOK, got.Refused)
@@ -156,7 +157,7 @@ func TestServeLike(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := startServer(t, tc.args...)
-			resp, _ := send(t, http.MethodGet, s.url, nil)
+			resp, _ := trial.Send(t, http.MethodGet, s.url, nil)
 			require.Equal(t, tc.want, resp.Header.Get(tc.field))
 			require.Contains(t, s.ended(t), "\n1 served, 0 refused, 0 early\n")
 		})
