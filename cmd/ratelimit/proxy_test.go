@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,20 +53,6 @@ func readAddress(t testing.TB, r *bufio.Reader, before string) string {
 	return address
 }
 
-// metric returns the value of a line of /metrics, or -1.
-func (p *runningProxy) metric(t testing.TB, line string) float64 {
-	t.Helper()
-	_, text := trial.Send(t, "GET", p.admin+"/metrics", nil)
-	for l := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(l, line+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			require.NoError(t, err)
-			return v
-		}
-	}
-	return -1
-}
-
 // The flags reach the proxy.
 func TestProxyCommand(t *testing.T) {
 	var n atomic.Int64
@@ -111,8 +96,9 @@ func TestProxyRewrites(t *testing.T) {
 	}
 	server.CloseClientConnections()
 	server.Close()
-	resp, _ := trial.Send(t, "GET", passing.url+"/s3cret", nil)
+	resp, body := trial.Send(t, "GET", passing.url+"/s3cret", nil)
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	require.Equal(t, "this proxy got no answer from the server\n", body)
 	passing.end()
 	<-passing.status
 	require.Contains(t, passing.stderr.String(), "ratelimit proxy: GET 127.0.0.1:")
@@ -148,7 +134,10 @@ func TestProxyEnds(t *testing.T) {
 	<-arrived
 	trial.Send(t, "GET", p.url+"/exhaust", nil)
 	go get("/wait")
-	trial.Until(t, "it waits", func() bool { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) == 1 })
+	trial.Until(t, "it waits", func() bool {
+		_, text := trial.Send(t, "GET", p.admin+"/metrics", nil)
+		return strings.Contains(text, `ratelimit_waiting{key="anonymous"} 1`+"\n")
+	})
 	p.end()
 	got := <-answers["/wait"]
 	require.Equal(t, http.StatusServiceUnavailable, got.status)

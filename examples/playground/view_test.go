@@ -76,18 +76,6 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestNotes(t *testing.T) {
-	for text, want := range map[string][]string{
-		"RateLimit: \"a\";r=1":                            nil,
-		"what\nRateLimit: \"a\";r=1":                      {"Lines of the text that are not header fields: 1, the first is line 1."},
-		"Server: x\nwhat\nRetry-After: 1\nis this":        {"Lines of the text that are not header fields: 2, the first is line 2."},
-		"RateLimit: \"a\";r=0;t=3600":                     nil,
-		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"The unit of a reset is a guess, which is marked."},
-	} {
-		require.Equal(t, want, viewOf(text).Notes, text)
-	}
-}
-
 func TestTimeline(t *testing.T) {
 	v := viewOf(date + `RateLimit: "a";r=1;t=60, "b";r=0;t=4000, "c";r=1, "d";r=1;t=0, "e";r=1;t=999999999999999`)
 	type line struct{ name, text string }

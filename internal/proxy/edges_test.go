@@ -213,7 +213,7 @@ func heap() uint64 {
 
 // If a client hangs up, its request leaves the queue without delay, by the clock of the test.
 func TestProxyHangUpAtOnce(t *testing.T) {
-	for _, body := range []string{"", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
+	for _, body := range []string{"", "Content-Length: 5\r\n", "Content-Length: 7\r\n\r\nhello", "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\n\r\n1\r\na"} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := 0
 			p, front := startPiped(t, func(w http.ResponseWriter, _ *http.Request) {
