@@ -60,18 +60,17 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return in.status, nil
 	}
 	for _, input := range inputs {
-		in.fails(in.read(ctx, input, in.text, func(resp *http.Response) { in.one(report.New(shown(input), resp)) }))
+		in.note(in.read(ctx, input, in.text, func(resp *http.Response) { in.one(report.New(shown(input), resp)) }))
 	}
-	in.fails(in.out.err)
+	in.note(in.out.err)
 	return in.status, nil
 }
 
-// fails reports whether there is an error, and prints it.
-func (in *inspection) fails(err error) bool {
+// note prints an error, if there is one, and sets the exit status.
+func (in *inspection) note(err error) {
 	if err != nil {
 		in.status = failed(in.stderr, "inspect", err)
 	}
-	return err != nil
 }
 
 // text shows a response of a text or, with -lint, all that have findings.
@@ -120,7 +119,7 @@ func (in *inspection) all(name string, from io.Reader) error {
 func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 	hosts := report.Hosts{}
 	for _, input := range inputs {
-		in.fails(in.read(ctx, input,
+		in.note(in.read(ctx, input,
 			func(_ string, text io.Reader) error { return hosts.Read(text) },
 			func(resp *http.Response) { hosts.Add(resp.Request.URL.Host, resp) }))
 	}
@@ -128,9 +127,9 @@ func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 		in.status = max(in.status, exitDoubtful)
 	}
 	if in.out.json {
-		in.fails(hosts.WriteJSON(w))
+		in.note(hosts.WriteJSON(w))
 	} else {
-		in.fails(hosts.WriteText(w))
+		in.note(hosts.WriteText(w))
 	}
 }
 

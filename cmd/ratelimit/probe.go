@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/report"
@@ -28,7 +27,6 @@ type prober struct {
 	require     bool
 	json        bool
 	rows        io.Writer // gets a row for each answer; may be nil
-	live        io.Writer // a terminal that shows the progress in a line; may be nil
 	base        http.RoundTripper
 }
 
@@ -47,9 +45,6 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	base.MaxIdleConnsPerHost = p.concurrency
 	if !p.json {
 		p.rows = stdout
-	}
-	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
-		p.live = f
 	}
 	r, err := p.run(ctx)
 	if err != nil {
@@ -135,9 +130,6 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	for c.Stopped == "" || c.underWay > 0 {
 		c.step(ctx)
 	}
-	if c.live != nil {
-		fmt.Fprint(c.live, clearLine)
-	}
 	switch {
 	case c.Answered > 0 || c.Stopped == interrupted:
 		c.complete()
@@ -210,8 +202,8 @@ func (c *course) ask(ctx context.Context) {
 // take adds an answer to the report, and decides whether and when to go on.
 func (c *course) take(resp *http.Response, err error, sent, received time.Time) {
 	l := c.add(resp, err, sent, received)
-	if c.Answered > 0 {
-		c.show(l)
+	if c.Answered > 0 && c.rows != nil {
+		fmt.Fprintln(c.rows, c.row(l))
 	}
 	switch {
 	case err != nil && c.Answered == 0:
@@ -223,26 +215,5 @@ func (c *course) take(resp *http.Response, err error, sent, received time.Time) 
 		c.Stopped = "the requested wait ends after -timeout"
 	case l.until.After(c.next):
 		c.next = l.until
-	}
-}
-
-// clearLine clears the current line of a terminal.
-const clearLine = "\r\x1b[K"
-
-// show prints the row of an answer, and the progress below it. If rows are not printed, it adds the
-// row to the progress.
-func (c *course) show(l line) {
-	row := c.row(l)
-	if c.live != nil {
-		fmt.Fprint(c.live, clearLine)
-	}
-	if c.rows != nil {
-		fmt.Fprintln(c.rows, row)
-		row = ""
-	}
-	if c.live != nil {
-		const columns = 79
-		progress := fmt.Sprintf("%d of %d sent, %d refused  %s", c.Sent, c.requests, c.Refused, row)
-		fmt.Fprint(c.live, progress[:min(len(progress), columns)])
 	}
 }

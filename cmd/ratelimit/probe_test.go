@@ -442,28 +442,6 @@ func TestProbeGolden(t *testing.T) {
 	}
 }
 
-// A terminal shows the progress in one line, which a row replaces. If rows are not printed, the line
-// has the newest row.
-func TestProbeLive(t *testing.T) {
-	for name, test := range map[string]struct {
-		rows bool
-		want string
-	}{
-		"rows": {true, "<   0.000s  200   \"a\" [#####-----] r=1 t=60\n1 of 2 sent, 0 refused  <   0.500s  200   \"a\" [----------] r=0 t=60\n2 of 2 sent, 0 refused  <"},
-		"none": {false, "<1 of 2 sent, 0 refused     0.000s  200   \"a\" [#####-----] r=1 t=60<2 of 2 sent, 0 refused     0.500s  200   \"a\" [----------] r=0 t=60<"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var terminal bytes.Buffer
-			p := prober{requests: 2, rate: 2, concurrency: 1, timeout: time.Minute, live: &terminal}
-			if test.rows {
-				p.rows = &terminal
-			}
-			inBubble(t, &quota{quota: 2, window: time.Minute}, p, func(ran) {})
-			require.Equal(t, test.want, strings.ReplaceAll(terminal.String(), clearLine, "<"))
-		})
-	}
-}
-
 // The probe does not wait for the end of a body.
 func TestProbeEndlessBody(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
