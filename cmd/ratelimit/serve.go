@@ -115,15 +115,9 @@ func (s *serving) addDialect(name string) error {
 	return nil
 }
 
-// century bounds windows, because a sliding counter adds up two of them.
-const century = 100 * 365 * 24 * time.Hour
-
 // fault returns the fault of the command line. args is how many arguments are no flags.
 func (s *serving) fault(args int) error {
 	_, port, notAddress := net.SplitHostPort(s.address)
-	endless := func(p ratelimit.Policy) bool { return p.Window == ratelimit.Seconds{} && s.kind != "concurrency" }
-	tooLong := func(p ratelimit.Policy) bool { d, _ := p.Window.Duration(); return d > century }
-	empty := func(p ratelimit.Policy) bool { return p.Quota == 0 }
 	switch {
 	case args > 0:
 		return errors.New("there are arguments: give the limits with -limit")
@@ -133,12 +127,6 @@ func (s *serving) fault(args int) error {
 		return errors.New("there are no limits: give -limit " + anyLimit + " or -like github")
 	case s.kind != "" && !slices.Contains(kindNames, s.kind):
 		return errors.New("-kind is unknown: write " + strings.Join(kindNames, ", "))
-	case slices.ContainsFunc(s.limits, endless):
-		return errors.New("-limit has no window: write " + anyLimit)
-	case slices.ContainsFunc(s.limits, tooLong):
-		return errors.New("-limit has a window of more than a century: write " + anyLimit)
-	case slices.ContainsFunc(s.limits, empty):
-		return errors.New("-limit has the quota 0: write " + anyLimit)
 	case s.key != "" && !text.IsToken(s.key):
 		return errors.New("-key is not the name of a field: write it without a colon and spaces")
 	case s.latency < 0:
@@ -146,7 +134,29 @@ func (s *serving) fault(args int) error {
 	case notAddress != nil || port == "":
 		return errors.New("-addr is not an address: write 127.0.0.1:8080")
 	}
+	for _, p := range s.limits {
+		if fault := s.faultOf(p); fault != "" {
+			return errors.New("-limit has " + fault + ": write " + anyLimit)
+		}
+	}
 	return nil
+}
+
+// century bounds windows, because a sliding counter adds up two of them.
+const century = 100 * 365 * 24 * time.Hour
+
+// faultOf returns the fault of a limit, or "".
+func (s *serving) faultOf(p ratelimit.Policy) string {
+	window, isWindow := p.Window.Duration()
+	switch {
+	case !isWindow && s.kind != "concurrency":
+		return "no window"
+	case window > century:
+		return "a window of more than a century"
+	case p.Quota == 0:
+		return "the quota 0"
+	}
+	return ""
 }
 
 // complete makes the API. It tries one first, because an API panics if a form has no room for its
