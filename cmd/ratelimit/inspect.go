@@ -30,19 +30,17 @@ type inspection struct {
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
-	in := &inspection{stdin: stdin, stderr: stderr, base: base, out: printer{w: stdout, palette: paletteOf(stdout, os.Getenv)}}
+	in := &inspection{stdin: stdin, stderr: stderr, base: base, header: headerFlag{}, out: printer{w: stdout, palette: paletteOf(stdout, os.Getenv)}}
 	flags := newFlags("inspect")
 	flags.BoolVar(&in.out.json, "json", false, "print JSON: one object for each response, or one with all hosts")
 	flags.BoolVar(&in.lint, "lint", false, "check all responses, and print the rules of the specification that they break")
 	flags.BoolVar(&in.last, "last", false, "with -lint, check the last response of each input alone")
 	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
-	flags.Func("H", "send this header `field` to addresses", in.header.add)
+	flags.Func("H", "send this header `field` to addresses", in.header.addField)
 	if err := parse(flags, args, stdout); err != nil {
 		return 0, err
 	}
 	switch {
-	case in.header.err != nil:
-		return 0, usageError{in.header.err}
 	case in.last && in.byHost:
 		return 0, usageError{errors.New("-last and -by-host exclude each other: leave one out")}
 	case in.last && !in.lint:

@@ -74,6 +74,7 @@ func TestCommandLine(t *testing.T) {
 		"too large":     {[]string{"fuzz", "-seed", "99999999999999999999"}, "ratelimit fuzz: -seed is malformed: give a number such as 1\nFor help: ratelimit fuzz -h\n"},
 		"no unit":       {[]string{"fuzz", "-time", "30"}, "ratelimit fuzz: -time is malformed: give a time such as 1m30s\nFor help: ratelimit fuzz -h\n"},
 		"no boolean":    {[]string{"inspect", "-json=x y\" for -z: parse error"}, "ratelimit inspect: -json is malformed: leave its value out\nFor help: ratelimit inspect -h\n"},
+		"hostile flag":  {[]string{"inspect", "-x value \"y\" for -z: w"}, "ratelimit inspect: flag provided but not defined: -x value \"y\" for -z: w\nFor help: ratelimit inspect -h\n"},
 		"no field":      {[]string{"inspect", "-H", "Name"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
 		"no name":       {[]string{"inspect", "-H", "a b: c"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
 		"a second line": {[]string{"inspect", "-H", "a: b\nc: d"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},

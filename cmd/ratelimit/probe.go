@@ -33,7 +33,7 @@ type prober struct {
 func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
-	p := &prober{base: base}
+	p := &prober{base: base, header: headerFlag{}}
 	flags := newFlags("probe")
 	p.flags(flags)
 	if err := parse(flags, args, stdout); err != nil {
@@ -60,7 +60,7 @@ func (p *prober) flags(flags *flag.FlagSet) {
 	flags.IntVar(&p.requests, "n", 30, "send at most this many requests")
 	flags.Float64Var(&p.rate, "rate", 5, "send at most this many requests a second")
 	flags.IntVar(&p.concurrency, "c", 1, "send at most this many at the same time")
-	flags.Func("H", "send this header `field`; can be repeated", p.header.add)
+	flags.Func("H", "send this header `field`; can be repeated", p.header.addField)
 	flags.StringVar(&p.method, "method", http.MethodGet, "the method of the requests")
 	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the run after this time")
 	flags.BoolVar(&p.shared, "shared", false, "other clients use the quota too")
@@ -72,8 +72,6 @@ func (p *prober) flags(flags *flag.FlagSet) {
 // check returns the fault of the command line.
 func (p *prober) check(args []string) error {
 	switch {
-	case p.header.err != nil:
-		return p.header.err
 	case len(args) == 0:
 		return errors.New("the address is missing: give that of a server")
 	case len(args) > 1:

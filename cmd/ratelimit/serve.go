@@ -32,7 +32,6 @@ type serving struct {
 	dialects                 []*ratelimit.Dialect
 	silent, json             bool
 	latency                  time.Duration
-	bad                      error // the fault of a flag that can be repeated; its text has no argument
 
 	api *ratelimittest.API
 
@@ -99,7 +98,7 @@ const anyLimit = `'"core";q=50;w=10'`
 func (s *serving) addLimit(list string) error {
 	policies, err := ratelimit.ParsePolicies(list)
 	if err != nil || len(policies) == 0 {
-		s.bad = errors.New("-limit is not a policy: write " + anyLimit)
+		return errors.New("is not a policy: write " + anyLimit)
 	}
 	s.limits = append(s.limits, policies...)
 	return nil
@@ -108,8 +107,7 @@ func (s *serving) addLimit(list string) error {
 func (s *serving) addDialect(name string) error {
 	d, ok := ratelimit.LookupDialect(name)
 	if !ok {
-		s.bad = errors.New("-dialect is unknown: write draft-06, draft-07, x-ratelimit, x-ratelimit-unix or another one of docs/older.md")
-		return nil
+		return errors.New("is unknown: write draft-06, draft-07, x-ratelimit, x-ratelimit-unix or another one of docs/older.md")
 	}
 	s.dialects = append(s.dialects, d)
 	return nil
@@ -121,8 +119,6 @@ func (s *serving) fault(args int) error {
 	switch {
 	case args > 0:
 		return errors.New("there are arguments: give the limits with -limit")
-	case s.bad != nil:
-		return s.bad
 	case s.like == "" && s.limits == nil:
 		return errors.New("there are no limits: give -limit " + anyLimit + " or -like github")
 	case s.kind != "" && !slices.Contains(kindNames, s.kind):
