@@ -11,14 +11,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Texts of the longest permitted length are read, and texts with one more byte are not.
-func TestLongMoments(t *testing.T) {
-	for n, want := range map[int]bool{text.MaxTime: true, text.MaxTime + 1: false} {
-		_, ok := parseMoment("6m"+strings.Repeat(" ", n-len("6m1s"))+"1s", Guess, &text.Clock{})
-		require.Equal(t, want, ok)
-	}
-}
-
 // ParseMoment reads dates in all forms that servers write. Each date is a minute past 08:12
 // on 15 November 1994, or a little later.
 func TestParseMoment(t *testing.T) {

@@ -290,23 +290,6 @@ func (l *pipes) connect(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// If memory for bodies is exhausted, a body is read when its request may proceed.
-func TestProxyBodyMemory(t *testing.T) {
-	var n atomic.Int64
-	upstream := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 1 {
-			w.Header().Set("RateLimit", `"default";r=0;t=1`)
-			return
-		}
-		_, _ = io.Copy(w, r.Body)
-	})
-	p := startProxy(t, upstream, func(c *Config) { c.BodyMemory = 0 })
-	trial.Send(t, "GET", p.url, nil)
-	sent := strings.Repeat("0123456789abcdef", 1<<15)
-	_, got := trial.Send(t, "POST", p.url, strings.NewReader(sent))
-	require.True(t, got == sent)
-}
-
 // A web page cannot read responses of the proxy by resolving its own name to this machine
 // (DNS rebinding).
 func TestProxyHosts(t *testing.T) {

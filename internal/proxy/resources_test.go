@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -52,27 +51,6 @@ func TestProxyResources(t *testing.T) {
 			require.Equal(t, tc.want, resp.StatusCode, tc.path)
 		}
 	}
-}
-
-// The resources of a key are in order, although the Gate has them in none.
-func TestProxyResourcesInOrder(t *testing.T) {
-	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-RateLimit-Remaining", "0")
-		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(10*time.Minute).Unix()))
-		w.Header().Set("X-RateLimit-Resource", r.URL.Path[1:])
-	}))
-	want := []string{"a", "b", "c", "d", "e"}
-	for _, resource := range []string{"c", "a", "e", "b", "d"} {
-		trial.Send(t, http.MethodGet, p.url+"/"+resource, nil)
-	}
-	_, text := trial.Send(t, http.MethodGet, p.admin+"/state", nil)
-	var state struct{ Keys []keyStats }
-	require.NoError(t, json.Unmarshal([]byte(text), &state))
-	var got []string
-	for _, w := range state.Keys[0].Waits {
-		got = append(got, w.Resource)
-	}
-	require.Equal(t, want, got)
 }
 
 // If there are too many keys, the key that was used longest ago is dropped.

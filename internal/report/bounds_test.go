@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -62,25 +61,6 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, "? ~?", Printable("\x1f ~\x7f"))
 }
 
-// The first member has a number. A policy's key is shown with its limit.
-func TestPlaces(t *testing.T) {
-	r, err := readText("paste", "RateLimit-Policy: \"a\";q=9;pk=:YQ==:\nRateLimit: \"a\";r=1")
-	require.NoError(t, err)
-	require.Equal(t, ":YQ==:", r.Limits[0].Key())
-	require.Empty(t, r.Malformed)
-	r, err = readText("paste", `RateLimit: "a";r=x`)
-	require.NoError(t, err)
-	require.Equal(t, 0, *r.Malformed[0].Item)
-	r, err = readText("paste", "Age: 5\n"+limitLine)
-	require.NoError(t, err)
-	r.Check()
-	require.Len(t, r.Findings, 1)
-	require.False(t, r.Doubtful(), "a note")
-	r, err = readText("paste", "X-RateLimit-Limit: many")
-	require.NoError(t, err)
-	require.True(t, r.Doubtful())
-}
-
 // An ellipsis replaces cut text. The offset never points at it.
 func TestExcerpt(t *testing.T) {
 	for offset, want := range map[int]string{0: "012345678... 0", 6: "012345678... 6", 7: "...456789... 6", 12: "...9abcdefgh 6", 17: "...9abcdefgh 11"} {
@@ -89,15 +69,6 @@ func TestExcerpt(t *testing.T) {
 	}
 	text, column := Excerpt("0123456789ab", 11, 12)
 	require.Equal(t, "0123456789ab 11", fmt.Sprint(text, " ", column))
-}
-
-// WriteJSON returns the error of the writer.
-func TestWriteJSONFails(t *testing.T) {
-	r, err := readText("paste", limitLine)
-	require.NoError(t, err)
-	reader, writer := io.Pipe()
-	reader.Close()
-	require.ErrorIs(t, WriteJSON(writer, r), io.ErrClosedPipe)
 }
 
 // The advice is a sentence with its reason, below a heading.
