@@ -419,19 +419,17 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	key, value, ok = cutEither(part, '=', ':')
+	key, value, ok = cutAny(part, "=:")
 	if key = text.Trim(key); !ok || key == "" {
 		return "", part, false
 	}
 	return key, text.Trim(value), true
 }
 
-// cutEither cuts a text at the first of two separators.
-func cutEither(s string, a, b byte) (head, tail string, ok bool) {
-	for i := range len(s) {
-		if s[i] == a || s[i] == b {
-			return s[:i], s[i+1:], true
-		}
+// cutAny cuts a text at the first of several separators.
+func cutAny(s, separators string) (head, tail string, ok bool) {
+	if i := strings.IndexAny(s, separators); i >= 0 {
+		return s[:i], s[i+1:], true
 	}
 	return s, "", false
 }
@@ -443,7 +441,7 @@ func cutEither(s string, a, b byte) (head, tail string, ok bool) {
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
-		part, rest, _ := cutEither(line, ',', ';')
+		part, rest, _ := cutAny(line, ",;")
 		part, line = text.Trim(part), rest
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true

@@ -28,9 +28,10 @@ var (
 	ErrEmpty = errors.New("the text is empty: save the output of curl -i, for example")
 )
 
-// Read reports on a response in a text: a response, its header lines alone, the output of curl -i,
-// curl -v, wget -S or httpie, a HAR file, or JSON objects with headers. It chooses the last response that announces limits, refuses or asks to
-// wait. If there is none, it chooses the last response.
+// Read reports on a response in a text. The text is a response, its header lines alone, the output
+// of curl -i, curl -v, wget -S or httpie, a HAR file, or JSON objects with headers. Read chooses the
+// last response that announces limits, refuses or asks to wait. If there is none, it chooses the
+// last response.
 func Read(source string, from io.Reader) (*Report, error) {
 	var last *Report
 	total, err := reports(source, from, func(number int, r *Report) {
