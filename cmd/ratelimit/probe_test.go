@@ -193,14 +193,12 @@ func TestProbeHeaderPrivate(t *testing.T) {
 	gone := httptest.NewServer(q)
 	gone.Close()
 	for name, args := range map[string][]string{
-		"served":               {"-H", "Authorization: Bearer " + secret, s.URL},
-		"JSON":                 {"-json", "-H", "Authorization: Bearer " + secret, s.URL},
-		"no field":             {"-H", secret, s.URL},
-		"no value":             {"-H", "Authorization: " + secret + "\x01", s.URL},
-		"two lines":            {"-H", "Authorization: " + secret + "\r\nX: y", s.URL},
-		"cannot be reached":    {"-H", "Authorization: " + secret, gone.URL},
-		"a password of an URL": {strings.Replace(s.URL, "http://", "http://user:"+secret+"@", 1)},
-		"and not reached":      {strings.Replace(gone.URL, "http://", "http://user:"+secret+"@", 1)},
+		"served":            {"-H", "Authorization: Bearer " + secret, s.URL},
+		"JSON":              {"-json", "-H", "Authorization: Bearer " + secret, s.URL},
+		"no field":          {"-H", secret, s.URL},
+		"no value":          {"-H", "Authorization: " + secret + "\x01", s.URL},
+		"two lines":         {"-H", "Authorization: " + secret + "\r\nX: y", s.URL},
+		"cannot be reached": {"-H", "Authorization: " + secret, gone.URL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, stdout, stderr := probing(append([]string{"-rate", "1000"}, args...)...)

@@ -96,10 +96,6 @@ func TestRefused(t *testing.T) {
 			}
 		},
 		"without a word": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-		"403, as GitHub": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusForbidden)
-		},
 		"503, for a time": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
