@@ -230,7 +230,7 @@ func TestProxyFlags(t *testing.T) {
 		{"no socket", []string{"-to", "http://a/", "-listen", "unix:/no/such/folder/s"}, exitFailed, "ratelimit proxy: -listen: "},
 		{"an argument", []string{"-to", "http://a/", "b"}, exitFailed, "give the server with -to"},
 		{"a busy port", []string{"-to", "http://a/", "-listen", busy.Addr().String()}, exitFailed, "in use"},
-		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "ratelimit proxy: -admin: "},
+		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "address already in use: give another address, such as 127.0.0.1:0\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -53,7 +53,7 @@ func runServe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 	}
 	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
-		return 0, fmt.Errorf("-addr: %w", err)
+		return 0, fmt.Errorf("-addr: %w: give another address, such as 127.0.0.1:0", err)
 	}
 	if !s.json {
 		fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())

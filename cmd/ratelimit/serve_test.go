@@ -189,7 +189,7 @@ func TestServeFlags(t *testing.T) {
 		{"a negative latency", []string{"-limit", limit, "-latency", "-1s"}, "-latency is negative: give a time of 0 or more"},
 		{"no address", []string{"-limit", limit, "-addr", "8080"}, "-addr is not an address: write 127.0.0.1:8080"},
 		{"an address without a port", []string{"-limit", limit, "-addr", "127.0.0.1:"}, "-addr is not an address: write 127.0.0.1:8080"},
-		{"a busy port", []string{"-limit", limit, "-addr", busy.Addr().String()}, "ratelimit serve: -addr: "},
+		{"a busy port", []string{"-limit", limit, "-addr", busy.Addr().String()}, "address already in use: give another address, such as 127.0.0.1:0\n"},
 		{"an argument", []string{"-limit", limit, "s3cret"}, "there are arguments: give the limits with -limit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
