@@ -226,8 +226,6 @@ func (m *member) quotaOrPolicy(facts []Fact, first bool) ([]Fact, bool) {
 func (n *name) numberOfWindow(facts []Fact, m *member) ([]Fact, bool) {
 	ok := true
 	switch {
-	case m.leads && n.Role.time():
-		facts = append(facts, Fact{Role: n.Role, Value: m.value})
 	case m.leads, m.params == "" && isCount(m.value):
 		if facts, ok = readCount(facts, "", n.Role, m.value); m.window > 0 {
 			facts = appendWindow(facts, m.window)
@@ -471,9 +469,6 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 // reset=3530s (Eventbrite), where key is the name of the policy. The result ok is false if fewer
 // than two words of the part have a key. A date is no prose: only its hour looks like a key.
 func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
-	if strings.IndexByte(part, ' ') < 0 { // a fast path for nearly all parts
-		return facts, false
-	}
 	policy, last, keys := "", "", 0
 	for word := range strings.FieldsSeq(part) {
 		key, value, keyed := cutKey(word)
