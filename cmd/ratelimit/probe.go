@@ -30,7 +30,7 @@ type prober struct {
 	base        http.RoundTripper
 }
 
-func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
+func probe(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
 	p := &prober{base: base, header: headerFlag{}}
