@@ -471,8 +471,10 @@ func TestProbeMemory(t *testing.T) {
 	report, now := &probeReport{}, time.Now()
 	before := inUse()
 	for i := range 100 {
-		line := fmt.Sprintf(`"%d%s";r=1`, i, strings.Repeat("n", 100_000)) + strings.Repeat(`, "n";r=1`, 1000)
-		report.add(&http.Response{Header: http.Header{"Ratelimit": {line}}}, nil, now, now)
+		long := strings.Repeat("n", 100_000)
+		line := fmt.Sprintf(`"%d%s";r=1`, i, long) + strings.Repeat(`, "n";r=1`, 1000)
+		policy := fmt.Sprintf(`"%d%s";q=1;qu="%s";pk=:%s:`, i, long, long, long)
+		report.add(&http.Response{Header: http.Header{"Ratelimit": {line}, "Ratelimit-Policy": {policy}}}, nil, now, now)
 	}
 	require.Less(t, inUse()-before, int64(4<<20))
 	require.Len(t, report.Requests, 100)

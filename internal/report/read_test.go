@@ -87,6 +87,7 @@ func TestReadRefuses(t *testing.T) {
 		"no JSON":         {"{\n\"log\": oh no}", "JSON object 1 is malformed (invalid character 'o' looking for beginning of value): write one whole object a line"},
 		"after an object": {`{"headers":{"Date":"x"}} }`, "JSON object 2 is malformed (invalid character '}' looking for beginning of value): write one whole object a line"},
 		"an array":        {`{"headers":{"Date":"x"}} []`, "JSON object 2 is not an object: write one such as " + exampleJSON},
+		"after a HAR":     {`{"log":{"entries":[{}]}} []`, "JSON object 2 is not an object: write one such as " + exampleJSON},
 		"cut off":         {`{"headers":{"Date":"x"}}{"headers":`, "JSON object 2 ends too early: save the whole text"},
 		"an entry cut":    {`{"log":{"entries":[{},{"response":{}`, "entry 2 of log.entries ends too early: save the whole text"},
 		"no entries":      {`{"log":{"version":"1.2"}}`, `JSON object 1 has no "log.entries": save a HAR file with entries`},
@@ -284,6 +285,9 @@ func TestFaults(t *testing.T) {
 		},
 		`{"status":429,"headers":[{"name":"RateLimit","value":"\"a\";r=x"}]}`: {
 			"must L5 member 1 of RateLimit 0:6 parameter r: wrong type, it must be an Integer from 0 to 999999999999999",
+		},
+		"HTTP/1.1 200 OK\nAge: 5\nRateLimit-Policy: \"a\";q=5;w=60;acme\nRateLimit: \"a\";r=0;t=5\nRetry-After: soon": {
+			"must 9110-10.2.3 Retry-After 5:0 ", "should P11 member 1 of RateLimit-Policy 3:0 ", "note K1 RateLimit-Policy 3:0 ", "note K1 RateLimit 4:0 ",
 		},
 		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`:                                    {"should P15 member 2 of RateLimit-Policy 1:14 "},
 		"RateLimit-Policy: \"a\";q=5\nServer: x\nRateLimit-Policy: \"b\";q=5;w=60;qu=\"points\"": {"should P15 member 2 of RateLimit-Policy 3:0 "},
