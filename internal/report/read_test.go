@@ -50,6 +50,7 @@ func TestRead(t *testing.T) {
 		"HAR file":              {`{"log":{"entries":[{"response":{"status":200,"headers":[]}},{"request":{"headers":[{"name":"RateLimit","value":"no"}]},"response":{"status":429,"statusText":"Too Many Requests","headers":[{"name":"ratelimit","value":"\"a\";r=1;t=5"}]}},{"response":{"status":204,"headers":[{"name":"Date","value":"x"}]}}]}}`, "429 Too Many Requests", `"a";r=1;t=5`},
 		"HAR entry":             {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
 		"JSON":                  {`{"status":429,"headers":{"Date":"x","ratelimit":"\"a\";r=1;t=5"}}`, "429", `"a";r=1;t=5`},
+		"JSON, no answer":       {`{"status":0,"headers":{"Date":"x"}}`, "", ""},
 		"JSON, lists":           {`{"Status":"429 Too Many","Headers":{"Date":["x"],"Ratelimit":["\"a\";r=1;t=5","\"b\";r=2"],"X":null}}`, "429 Too Many", `"a";r=1;t=5|"b";r=2`},
 		"JSON, spelled twice":   {`{"headers":{"RateLimit":"\"a\";r=1;t=5","ratelimit":"\"b\";r=2"}}`, "", `"a";r=1;t=5|"b";r=2`},
 		"JSON, a response":      {`{"time":"x","request":"GET /","response":{"status":"503","headers":{"RateLimit":"\"a\";r=1;t=5"}}}`, "503", `"a";r=1;t=5`},
