@@ -57,6 +57,7 @@ func TestTexts(t *testing.T) {
 	}
 	require.Equal(t, []string{"-", "requests", "tokens"}, []string{Limit{}.UnitName(), Limit{Quota: number(1)}.UnitName(), Limit{Quota: number(1), Unit: "tokens"}.UnitName()})
 	require.Equal(t, "-", Limit{}.Key())
+	require.Equal(t, "0s", Readable(0))
 	require.Equal(t, ":aw==:", Limit{PartitionKey: []byte("k")}.Key())
 	require.Equal(t, "? ~?", Printable("\x1f ~\x7f"))
 }

@@ -51,6 +51,7 @@ func TestRead(t *testing.T) {
 		"HAR entry":             {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
 		"JSON":                  {`{"status":429,"headers":{"Date":"x","ratelimit":"\"a\";r=1;t=5"}}`, "429", `"a";r=1;t=5`},
 		"JSON, no answer":       {`{"status":0,"headers":{"Date":"x"}}`, "", ""},
+		"JSON, a status text":   {`{"status":429,"statusText":"Too Many","headers":{"RateLimit":"\"a\";r=1;t=5"}}`, "429 Too Many", `"a";r=1;t=5`},
 		"JSON, lists":           {`{"Status":"429 Too Many","Headers":{"Date":["x"],"Ratelimit":["\"a\";r=1;t=5","\"b\";r=2"],"X":null}}`, "429 Too Many", `"a";r=1;t=5|"b";r=2`},
 		"JSON, spelled twice":   {`{"headers":{"RateLimit":"\"a\";r=1;t=5","ratelimit":"\"b\";r=2"}}`, "", `"a";r=1;t=5|"b";r=2`},
 		"JSON, a response":      {`{"time":"x","request":"GET /","response":{"status":"503","headers":{"RateLimit":"\"a\";r=1;t=5"}}}`, "503", `"a";r=1;t=5`},
@@ -189,6 +190,7 @@ func (letters) Read(p []byte) (int, error) {
 func TestUnread(t *testing.T) {
 	for text, want := range map[string]string{
 		"HTTP/1.1 200 OK\n" + limitLine:                                   "",
+		"HTTP/1.1 200 OK\nServer:\n" + limitLine + "\nwhat is this":       "Lines of the text that are not header fields: 1, the first is line 4.",
 		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine:                     "Lines of the text that are not header fields: 1, the first is line 2.",
 		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine + "\n\"more\": 1\n": "Lines of the text that are not header fields: 2, the first is line 2.",
 	} {
