@@ -94,7 +94,8 @@ func (in *inspection) one(r *report.Report) {
 	in.out.report(r)
 }
 
-// all checks the responses of a text. It shows those with findings, and a lone one in any case.
+// all checks the responses of a text. It shows the responses that have findings, and a
+// response that is alone in its text.
 func (in *inspection) all(name string, from io.Reader) error {
 	var sum summary
 	err := report.Each(name, from, func(r *report.Report) {

@@ -175,7 +175,7 @@ func (s *serving) complete(args int) (err error) {
 	return err
 }
 
-// newAPI returns an API of the flags.
+// newAPI returns the API that the flags describe.
 func (s *serving) newAPI() (api *ratelimittest.API, err error) {
 	api, kind := &ratelimittest.API{}, ratelimittest.WindowFromFirst
 	if s.like != "" {

@@ -206,7 +206,7 @@ const (
 	yellow = "33"
 )
 
-// paint returns a text in a colour, which may be "".
+// paint returns a text in a colour. The colour "" leaves the text as it is.
 func (p palette) paint(colour, text string) string {
 	if !p || colour == "" || text == "" {
 		return text
