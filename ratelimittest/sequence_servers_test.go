@@ -70,8 +70,8 @@ type phased struct {
 	by time.Duration
 }
 
-func (p phased) left(now time.Time) (ratelimit.Fields, bool) { return p.Limiter.Left(now.Add(p.by)) }
-func (p phased) take(now time.Time)                          { p.Limiter.Take(now.Add(p.by)) }
+func (p phased) Left(now time.Time) (ratelimit.Fields, bool) { return p.Limiter.Left(now.Add(p.by)) }
+func (p phased) Take(now time.Time)                          { p.Limiter.Take(now.Add(p.by)) }
 
 func (w *world) aligned() laws.Limiter {
 	return phased{&laws.Fixed{Name: "a", Quota: w.quota, Window: w.window, Aligned: true}, time.Duration(w.rnd.Int64N(int64(w.window)))}
@@ -164,7 +164,7 @@ func named(name string, r *reply) {
 // bucketRefused also counts refused requests.
 type bucketRefused struct{ *laws.Pail }
 
-func (b bucketRefused) left(now time.Time) (ratelimit.Fields, bool) {
+func (b bucketRefused) Left(now time.Time) (ratelimit.Fields, bool) {
 	f, ok := b.Pail.Left(now)
 	if !ok {
 		b.Inside = max(b.Inside-0.2, 0)
