@@ -171,15 +171,16 @@ var (
 	kindSeed  = flag.Uint64("kindseed", heldOut, "seed of the first run of each kind; the Sequence was developed with 0")
 	kindName  = flag.String("kind", "", "runs only the kinds whose name contains this")
 	kindTrace = flag.Int("shown", 0, "prints this many runs that are accused wrongly, or not found")
+	kindLines = flag.Int("lines", 25, "prints at most this many responses of a run")
 	kindForm  = flag.String("form", "", "prints only runs in this form")
 )
 
 // heldOut is the first seed of the runs to which no rule was adjusted.
-const heldOut = 1 << 40
+const heldOut = 1 << 41
 
 // A tally is what the Sequence finds in the runs of one kind of server.
 type tally struct {
-	by    [3]int // runs found by the 20th, the 60th and the 200th response
+	by    [4]int // runs found by the 20th, the 60th, the 100th and the 200th response
 	notes int    // other runs with a note
 	words map[string]int
 	shown []string
@@ -190,7 +191,7 @@ func tallyKind(k *kindOfServer, lies bool) (n tally) {
 	n.words = map[string]int{}
 	for run := range uint64(*kindRuns) {
 		out := runKind(k, *kindSeed+run, false)
-		for j, most := range []int{20, 60, 200} {
+		for j, most := range []int{20, 60, 100, 200} {
 			if out.at > 0 && out.at <= most {
 				n.by[j]++
 			}
@@ -207,14 +208,14 @@ func tallyKind(k *kindOfServer, lies bool) (n tally) {
 			if to == 0 {
 				to = len(trace)
 			}
-			n.shown = append(n.shown, fmt.Sprintf("%s, run %d: %v %v\n%s", k.name, run, out.finding, out.models, strings.Join(trace[max(to-25, 0):to], "\n")))
+			n.shown = append(n.shown, fmt.Sprintf("%s, run %d: %v %v\n%s", k.name, run, out.finding, out.models, strings.Join(trace[max(to-min(to, *kindLines), 0):to], "\n")))
 		}
 	}
 	return n
 }
 
 // tallyKinds runs kinds of servers, a few at a time, and returns the sums.
-func tallyKinds(list []kindOfServer, lies bool) (all []tally, sums [3]int) {
+func tallyKinds(list []kindOfServer, lies bool) (all []tally, sums [4]int) {
 	all = make([]tally, len(list))
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, 2)
@@ -241,12 +242,12 @@ func tallyKinds(list []kindOfServer, lies bool) (all []tally, sums [3]int) {
 func TestSequenceKinds(t *testing.T) {
 	t.Parallel()
 	honest, dishonest := honestKinds(), dishonestKinds()
-	require.GreaterOrEqual(t, len(honest), 46)
-	require.GreaterOrEqual(t, len(dishonest), 36)
+	require.GreaterOrEqual(t, len(honest), 47)
+	require.GreaterOrEqual(t, len(dishonest), 37)
 	text, err := os.ReadFile("../docs/probe.md")
 	require.NoError(t, err)
 	documented := string(text)
-	report := func(list []kindOfServer, lies bool) (sums [3]int, rows string) {
+	report := func(list []kindOfServer, lies bool) (sums [4]int, rows string) {
 		all, sums := tallyKinds(list, lies)
 		var b strings.Builder
 		for i, n := range all {
@@ -257,7 +258,7 @@ func TestSequenceKinds(t *testing.T) {
 			require.NotEmpty(t, about, list[i].name)
 			row := fmt.Sprintf("| %s | %s |", list[i].name, about)
 			require.Contains(t, documented, row)
-			fmt.Fprintf(&b, "%s %d | %d | %d | %d |\n", row, n.by[0], n.by[1], n.by[2], n.notes)
+			fmt.Fprintf(&b, "%s %d | %d | %d | %d | %d |\n", row, n.by[0], n.by[1], n.by[2], n.by[3], n.notes)
 			if *kindName != "" || *kindTrace > 0 {
 				for word, times := range n.words {
 					fmt.Fprintf(&b, "   %d %s\n", times, word)
@@ -271,20 +272,20 @@ func TestSequenceKinds(t *testing.T) {
 	found, more := report(dishonest, true)
 	h, d := *kindRuns*len(honest), *kindRuns*len(dishonest)
 	if *trial.Update && *kindName == "" && *kindRuns == 480 {
-		const head = "| server | what it does | by 20 | by 60 | by 200 | a note alone |\n|---|---|---|---|---|---|\n"
-		of := func(sums [3]int, n int) string {
-			return fmt.Sprintf("| all | %d runs | %d | %d | %d | |\n", n, sums[0], sums[1], sums[2])
+		const head = "| server | what it does | by 20 | by 60 | by 100 | by 200 | a note alone |\n|---|---|---|---|---|---|---|\n"
+		of := func(sums [4]int, n int) string {
+			return fmt.Sprintf("| all | %d runs | %d | %d | %d | %d | |\n", n, sums[0], sums[1], sums[2], sums[3])
 		}
 		trial.CheckSection(t, "../docs/probe.md", "honest", head+rows+of(accused, h))
 		trial.CheckSection(t, "../docs/probe.md", "dishonest", head+more+of(found, d))
 	}
 	if *kindName != "" || *kindRuns > 12 {
-		t.Logf("\n%sall %d: %v\n%sall %d: %v: %.1f%% %.1f%% %.1f%%", rows, h, accused, more, d, found, 100*float64(accused[2])/float64(h), 100*float64(found[1])/float64(d), 100*float64(found[2])/float64(d))
+		t.Logf("\n%sall %d: %v\n%sall %d: %v: %.1f%% %.1f%% %.1f%%", rows, h, accused, more, d, found, 100*float64(accused[3])/float64(h), 100*float64(found[1])/float64(d), 100*float64(found[3])/float64(d))
 		return
 	}
-	require.LessOrEqual(t, float64(accused[2]), 0.005*float64(h), rows)
+	require.LessOrEqual(t, float64(accused[3]), 0.005*float64(h), rows)
 	require.GreaterOrEqual(t, float64(found[1]), 0.41*float64(d), more)
-	require.GreaterOrEqual(t, float64(found[2]), 0.48*float64(d), more)
+	require.GreaterOrEqual(t, float64(found[3]), 0.48*float64(d), more)
 }
 
 // kindsAbout describes each kind of server in docs/probe.md.
@@ -335,6 +336,7 @@ var kindsAbout = map[string]string{
 	"remaining is capped, burst 1 to 3":         "lowers r near the rate of the policy, as `Limit.Cap` does",
 	"another plan in the middle":                "the quota doubles once",
 	"refused requests count too (bucket)":       "a token bucket in which a refusal costs a fifth of a token",
+	"refused requests count too":                "any limiter in which a refusal costs as much as a request",
 	"t in milliseconds":                         "a fixed window",
 	"t in milliseconds (any limiter)":           "any limiter",
 	"t in minutes":                              "a fixed window, rounded up",
@@ -371,6 +373,7 @@ var kindsAbout = map[string]string{
 	"r comes back a window later than t":        "the window is twice w; t and Retry-After end after the first half",
 	"another policy each time":                  "q is another number in each response",
 	"r forgets each fifth, and refuses in time": "every fifth request is not subtracted from r",
+	"refuses for ever once r was 0":             "a fixed window that begins only once; t and Retry-After count down again and again",
 }
 
 // lies returns servers that change the announcements of an honest limiter.
@@ -565,6 +568,19 @@ func dishonestKinds() []kindOfServer {
 					l.Remaining += forgot
 				}
 			})
+		}},
+		{name: "refuses for ever once r was 0", make: func(w *world) func(time.Time) reply {
+			s, l := simple(w.windowed()), w.windowed()
+			var last reply
+			return func(now time.Time) reply {
+				if !last.refused {
+					last = s(now)
+					return last
+				}
+				r := asked(now, true, l)
+				r.refused, r.fields.Limits[0].Remaining, r.retry = true, 0, duration(r.fields.Limits[0].Reset)
+				return r
+			}
 		}},
 	}
 }

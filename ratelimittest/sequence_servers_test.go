@@ -161,15 +161,15 @@ func named(name string, r *reply) {
 	}
 }
 
-// bucketRefused also counts refused requests.
-type bucketRefused struct{ *laws.Pail }
-
-func (b bucketRefused) Left(now time.Time) (ratelimit.Fields, bool) {
-	f, ok := b.Pail.Left(now)
-	if !ok {
-		b.Inside = max(b.Inside-0.2, 0)
+// countsRefused returns a server whose limiter also counts the requests that it refuses.
+func countsRefused(l laws.Limiter, count func(now time.Time)) func(time.Time) reply {
+	return func(now time.Time) reply {
+		if _, ok := l.Left(now); ok {
+			return asked(now, true, l)
+		}
+		count(now)
+		return asked(now, false, l)
 	}
-	return f, ok
 }
 
 // costs returns a fixed window in which each request costs n units.
@@ -413,8 +413,8 @@ func honestKinds() []kindOfServer {
 				}
 			})
 		}},
-		{name: "remaining is capped, burst 1 to 3", slow: true, make: func(w *world) func(time.Time) reply {
-			burst := float64(1 + w.rnd.IntN(3))
+		{name: "remaining is capped, burst 1 to 3", make: func(w *world) func(time.Time) reply {
+			burst := 1 + float64(w.rnd.IntN(5))/2
 			s := simple(w.anyKind()())
 			return func(now time.Time) reply {
 				r := s(now)
@@ -435,7 +435,12 @@ func honestKinds() []kindOfServer {
 			}
 		}},
 		{name: "refused requests count too (bucket)", make: func(w *world) func(time.Time) reply {
-			return simple(bucketRefused{w.bucket(w.rnd.IntN(2) == 0).(*laws.Pail)})
+			b := w.bucket(w.rnd.IntN(2) == 0).(*laws.Pail)
+			return countsRefused(b, func(time.Time) { b.Inside = max(b.Inside-0.2, 0) })
+		}},
+		{name: "refused requests count too", make: func(w *world) func(time.Time) reply {
+			l := w.anyKind()()
+			return countsRefused(l, l.Take)
 		}},
 	}
 }

@@ -12,6 +12,7 @@ import (
 type Terms struct {
 	Quota  float64
 	Window float64 // in seconds; 0 if unknown
+	Slope  float64 // units a second: Remaining is at most Slope × Reset; 0 if it is not capped
 }
 
 // An Outcome is what a server did with a request.
@@ -99,7 +100,7 @@ type falls struct {
 
 // Cost returns how many units one request costs, or 1 if that is unknown.
 func (r *Run) Cost() float64 {
-	if r.falls.number >= settledFalls {
+	if r.falls.number >= settledFalls && r.terms.Slope == 0 {
 		return r.falls.least
 	}
 	return 1
@@ -127,24 +128,41 @@ func (r *Run) Responses() int { return r.responses }
 // Add compares a response with the models that are left. It returns at most one doubt about
 // each rule of falls, and one verdict when no model is left. The terms must not change.
 func (r *Run) Add(now Response, terms Terms) []Doubt {
+	terms.Slope = r.terms.Slope
 	r.terms = terms
 	r.responses++
-	doubts := r.fall(now)
-	if r.told {
-		return doubts
-	}
 	if len(r.events) == maxEvents {
 		r.events = slices.Delete(r.events, 0, maxEvents/2)
 	}
 	r.events = append(r.events, now)
+	doubts := r.fall(now)
+	if r.told {
+		r.events = nil
+		return doubts
+	}
 	if r.models == nil {
 		r.models = newModels()
 	}
-	if r.step(now) {
+	switch {
+	case r.stands():
+		r.told = true
+		doubt := Doubt{Spent, true, Remaining, []any{r.upwards(now, 0)}}
+		r.events = nil
+		return append(doubts, doubt)
+	case r.step(now):
 		r.since++
+		if r.responses >= 16 && r.responses%8 == 0 && !slices.ContainsFunc(r.models, func(m *model) bool { return len(m.tracks) == 1 || 8*m.moves > m.seen }) {
+			_, lowered := r.explained(kinds, Terms{r.terms.Quota, r.terms.Window, r.slope()}, nil)
+			if d, ok := r.changed(fixedWindow + 1); ok && !lowered {
+				r.told = true
+				r.events = nil
+				d.Certain = true
+				return append(doubts, d)
+			}
+		}
 		return doubts
 	}
-	if r.since >= settled && !r.again && r.restarted() {
+	if r.capped() || r.since >= settled && !r.again && r.restarted() {
 		return doubts
 	}
 	if r.responses < least {
@@ -155,6 +173,36 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	doubt := r.diagnose(now)
 	r.events = nil
 	return append(doubts, doubt)
+}
+
+// capped reports whether the models explain the responses of a server that lowers Remaining, as
+// draft-11 Section 8.5 recommends: in proportion to the reset.
+func (r *Run) capped() bool {
+	next := *r
+	next.terms.Slope = r.slope()
+	if next.terms.Slope == r.terms.Slope {
+		return false
+	}
+	next.models, next.since, next.apart = newModels(), 0, false
+	unexplained := func(e Response) bool { return !next.step(e) }
+	if slices.ContainsFunc(next.events, unexplained) {
+		return false
+	}
+	*r = next
+	return true
+}
+
+// slope returns the lowest slope of a server that lowers Remaining, or 0.
+func (r *Run) slope() (slope float64) {
+	for _, e := range r.events {
+		switch {
+		case e.Reset > 0:
+			slope = max(slope, e.Remaining/e.Reset)
+		case e.Reset == 0 && e.Remaining > 0:
+			return 0
+		}
+	}
+	return slope
 }
 
 // restarted begins all models anew with the latest response that may be the first of a
@@ -234,7 +282,14 @@ func (r *Run) fall(now Response) []Doubt {
 	case f.least < f.most:
 		return []Doubt{{Rule: Uneven, Number: Remaining}}
 	case f.least > 1 && f.number >= 6:
-		return []Doubt{{Rule: Double, Certain: true, Number: Remaining, Args: []any{f.least}}}
+		lowered := Terms{Slope: r.slope()}
+		free := 0
+		for _, e := range r.events {
+			if !lowered.caps(&e) {
+				free++
+			}
+		}
+		return []Doubt{{Double, free > 1, Remaining, []any{f.least}}}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package limiters
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,7 +54,7 @@ func (r *Run) diagnose(now Response) Doubt {
 	case r.stays(now) >= least && r.falls.number == 0: // Remaining never falls
 		return r.doubt(Spent, Remaining, r.upwards(now, f.most))
 	}
-	if d, ok := r.changed(); ok {
+	if d, ok := r.changed(kinds); ok {
 		return d
 	}
 	switch {
@@ -72,9 +73,9 @@ func (r *Run) doubt(rule Rule, number Number, args ...any) Doubt {
 	return Doubt{rule, !r.apart, number, args}
 }
 
-// changed returns the fault that is shown by the first change with which a model explains all
-// responses.
-func (r *Run) changed() (d Doubt, ok bool) {
+// changed returns the fault that is shown by the first change with which one counter explains all
+// responses. Its kind is one of the first ones.
+func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	quota, window := r.terms.Quota, r.terms.Window
 	longest, highest, rises := 0.0, 0.0, 0
 	for i, e := range r.events {
@@ -83,26 +84,60 @@ func (r *Run) changed() (d Doubt, ok bool) {
 			rises++
 		}
 	}
+	explained := func(terms Terms, change func(*Response)) bool {
+		_, ok := r.explained(among, terms, change)
+		return ok
+	}
 	inSeconds := func(reset float64) float64 { return math.Ceil(reset / 1000) }
 	untilEnd := func(reset float64) float64 { return max(window-reset, 0) }
 	switch {
-	case longest >= 1000 && r.explained(r.terms, ofReset(inSeconds)):
+	case longest >= 1000 && explained(r.terms, ofReset(inSeconds)):
 		return r.doubt(Unit, Reset, "milliseconds"), true
-	case r.explained(Terms{highest + 1, window}, nil):
+	case highest+1 != quota && explained(Terms{Quota: highest + 1, Window: window}, nil):
 		return r.doubt(Applied, Quota, quota, highest), true
-	case rises > 2 && r.explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
+	case rises > 2 && explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
 		return r.doubt(Spent, Remaining, "it seems to be what is used"), true
-	case longest <= window+1 && r.explained(r.terms, ofReset(untilEnd)):
+	case longest <= window+1 && explained(r.terms, ofReset(untilEnd)):
 		return r.doubt(Clock, Reset, "it seems to be the time that has passed"), true
-	case window <= 0:
-		return Doubt{}, false
 	}
 	for _, factor := range []float64{2, 0.5, 0.001} {
-		if r.explained(Terms{quota, factor * window}, nil) {
+		if window > 0 && (among == kinds || factor > 0.001) && explained(Terms{Quota: quota, Window: factor * window}, nil) {
 			return r.doubt(Window, Quota, factor*window, window), true
 		}
 	}
-	return r.doubt(Clock, Reset, r.course()), r.explained(r.terms, func(e *Response) { e.Reset = -1 })
+	return r.returns(among, cmp.Or(window, longest))
+}
+
+// returns returns the fault of a reset that does not end when the quota is back. A restart or
+// another server can bring the quota back early, but seldom in time and several times.
+func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
+	none := func(e *Response) { e.Reset = -1 }
+	for _, factor := range []float64{1, 2, 0.5} {
+		windows, ok := r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none)
+		switch {
+		case !ok, among < kinds && (windows < 2 || factor < 2 && r.surprises() < 3):
+		case factor == 1:
+			return r.doubt(Clock, Reset, r.course()), true
+		default:
+			return r.doubt(Clock, Reset, fmt.Sprintf("what was used is back every %g s", factor*window)), true
+		}
+	}
+	return Doubt{}, false
+}
+
+// surprises returns how often the quota was back before the reset had ended, or was not back
+// afterwards.
+func (r *Run) surprises() (n int) {
+	for i, e := range r.events[1:] {
+		before := r.events[i]
+		full := e.Remaining >= r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending)
+		early := full && e.Remaining > before.Remaining && e.Received < before.Sent+before.Reset-rounding
+		late := !full && before.Reset >= 0 && e.Sent > before.Received+before.Reset+rounding
+		if early || late {
+			n++
+		}
+	}
+	return n
 }
 
 // ofReset is a change of the reset, if there is one.
@@ -115,9 +150,9 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 }
 
 // explained reports whether a model with one counter explains the responses with other terms, or
-// with a change; nil is no change.
-func (r *Run) explained(terms Terms, change func(*Response)) bool {
-	return slices.ContainsFunc(newModels(), func(m *model) bool {
+// with a change; nil is no change. It also returns how many windows followed the first one.
+func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int, ok bool) {
+	for _, m := range newModels()[:among] {
 		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
 		unexplained := func(e Response) bool {
 			if change != nil {
@@ -125,8 +160,11 @@ func (r *Run) explained(terms Terms, change func(*Response)) bool {
 			}
 			return !m.add(&e, &terms, r.Cost(), 1)
 		}
-		return !slices.ContainsFunc(r.events, unexplained)
-	})
+		if !slices.ContainsFunc(r.events, unexplained) {
+			return m.windows, true
+		}
+	}
+	return 0, false
 }
 
 // stays returns how many requests were served since Remaining changed last.
@@ -138,6 +176,26 @@ func (r *Run) stays(now Response) int {
 		}
 	}
 	return same
+}
+
+// stands reports whether Remaining stays the same although more units were taken than are missing
+// on all counters. A unit comes back no earlier than its reset or, without one, the next token.
+func (r *Run) stands() bool {
+	now := r.events[len(r.events)-1]
+	taken, missing := 0.0, (r.terms.Quota-now.Remaining)/r.Cost()
+	for _, e := range slices.Backward(r.events) {
+		if e.Outcome == Refused || e.Remaining != now.Remaining {
+			break
+		}
+		away := e.Reset - rounding
+		if e.Reset < 0 {
+			away = 0.9 * (r.terms.Window - 1) / r.terms.Quota
+		}
+		if now.Received < e.Sent+away {
+			taken += e.counts()
+		}
+	}
+	return taken > maxTracks*max(missing, 1)
 }
 
 // upwards describes how Remaining does not fall.
