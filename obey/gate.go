@@ -79,6 +79,10 @@ type Gate struct {
 	// processes share a quota, set 1/N. Any other value is 1. The pace is slower by the same
 	// factor.
 	Share float64
+	// Jitter is how much later a wait that a server asks for may end: a random part of it is added
+	// to each such wait, after MaxWait has cut it; 0, or less, adds nothing. Set it if many processes
+	// share a quota, so that those that were refused together do not come back together.
+	Jitter time.Duration
 	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. If all of them have a
 	// wait in force, requests with other keys are sent at once. See [Gate.Keys].
 	MaxKeys int
@@ -369,7 +373,10 @@ func (g *Gate) Keys() iter.Seq[string] {
 
 // newMachine returns a machine that knows nothing.
 func (g *Gate) newMachine() machine.Machine {
-	r := machine.Settings{MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Share: min(g.Share, 1), Pace: g.Pace}
+	r := machine.Settings{
+		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: max(g.Jitter, 0),
+		Share: min(g.Share, 1), Pace: g.Pace,
+	}
 	if !(r.Share > 0) { // NaN included
 		r.Share = 1
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/obey/internal/machine"
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that servers
@@ -216,6 +217,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *terms) (err e
 	if a.Source != ratelimit.SourceRetryAfter || time.Until(until) <= 0 {
 		return nil
 	}
+	until = until.Add(machine.Late(max(g.Jitter, 0)))
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: ReasonRetryAfter, Advice: kept(a, "")}
 	began := time.Now()

@@ -32,6 +32,15 @@ func (b *backoff) wait(asked, longest time.Duration) time.Duration {
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
+// Late returns a random time from 0 to most, so that clients that a server told to wait for the same
+// instant do not come back together.
+func Late(most time.Duration) time.Duration {
+	if most == 0 {
+		return 0
+	}
+	return rand.N(most) + 1
+}
+
 // next returns the upper bound of the next wait. The first is half of the wait that was enough the
 // last time. Each further one is half as long again, but does not skip the one that was enough.
 func (b *backoff) next() time.Duration {

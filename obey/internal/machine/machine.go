@@ -256,12 +256,12 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	if !m.until.Before(until) {
 		return false
 	}
-	m.until, m.reason = until, Limit
-	switch {
-	case a.Wait == 0:
-		m.reason = Backoff
-	case a.RetryAfter:
-		m.reason = RetryAfter
+	m.until, m.reason = until, Backoff
+	if a.Wait > 0 {
+		m.until, m.reason = until.Add(Late(m.Jitter)), Limit
+		if a.RetryAfter {
+			m.reason = RetryAfter
+		}
 	}
 	return true
 }
