@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -168,6 +169,17 @@ func TestAdviseOptions(t *testing.T) {
 	got := own.Advise(trial.ResponseOf("Acme-Left: 0\nAcme-End: 1795230010"), trial.Arrival)
 	require.Equal(t, 10*time.Second, got.Wait)
 	require.Equal(t, "acme", got.Limit.Name)
+}
+
+// A refusal that only the body shows is one: its Retry-After of 0 overrules no longer wait.
+func TestAdviseRefusedForZero(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "refused, wait 30s by limit a", time.Minute: "refused, wait 1m0s by refused a",
+	} {
+		c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return wait, true }}
+		got := c.Advise(trial.ResponseOf("Retry-After: 0\nRateLimit: \"a\";r=0;t=30"), trial.Arrival)
+		require.Equal(t, want, adviceSummary(got))
+	}
 }
 
 func TestAdviseHandMade(t *testing.T) {
@@ -405,4 +417,89 @@ func TestAdvisorRefusedWait(t *testing.T) {
 	}
 	a := Advice{Refused: true, Wait: minute, Source: SourceRefused, Limit: Limit{Name: "a", Remaining: 0}}
 	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
+}
+
+// Delay is what a loop waits for before it sends a request again.
+func TestAdviceDelay(t *testing.T) {
+	for _, tc := range []struct {
+		name, wire string
+		attempt    int
+		least      time.Duration // half of the most, unless it is the wait
+		most       time.Duration
+	}{
+		{"nothing refused", "200", 3, 0, 0},
+		{"nothing refused, and something remains", `200 | RateLimit: "a";r=5;t=3`, 0, 0, 0},
+		{"a success after which nothing remains", `200 | RateLimit: "a";r=0;t=30`, 9, 30 * time.Second, 30 * time.Second},
+		{"a refusal with a time", "429 | Retry-After: 7", 9, 7 * time.Second, 7 * time.Second},
+		{"longer than MaxWait", "429 | Retry-After: 86400", 0, DefaultMaxWait, DefaultMaxWait},
+		{"a bare refusal", "429", 0, time.Second / 2, time.Second},
+		{"a bare refusal again", "429", 1, time.Second, 2 * time.Second},
+		{"the longest", "503", 5, 16 * time.Second, 32 * time.Second},
+		{"longer would be too long", "429", 6, 16 * time.Second, 32 * time.Second},
+		{"for ever", "429", math.MaxInt, 16 * time.Second, 32 * time.Second},
+		{"before the first", "429", -1, time.Second / 2, time.Second},
+		{"long before the first", "429", math.MinInt, time.Second / 2, time.Second},
+		{"a refusal that asks for no wait", "429 | Retry-After: 0", 1, time.Second, 2 * time.Second},
+		{"something remains", `429 | RateLimit: "a";r=5;t=3`, 0, time.Second / 2, time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := Advise(trial.ResponseOf(trial.WrittenOut(tc.wire)), trial.Arrival)
+			low, high := time.Duration(math.MaxInt64), time.Duration(0)
+			for range 200 {
+				d := a.Delay(tc.attempt)
+				low, high = min(low, d), max(high, d)
+			}
+			require.GreaterOrEqual(t, low, tc.least)
+			require.LessOrEqual(t, high, tc.most)
+			require.Equal(t, tc.least < tc.most, high-low > (tc.most-tc.least)/2, "it is random if the server asked for no wait")
+		})
+	}
+	require.Zero(t, Advice{Refused: true, Final: true}.Delay(3))
+	require.Zero(t, Advice{}.Delay(3))
+}
+
+// A loop around a server that refuses, and names no time, sends few requests.
+func TestAdviceDelayLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, sent := time.Now(), 0
+		for attempt := 0; time.Since(began) < time.Minute; attempt++ {
+			sent++
+			time.Sleep(Advise(trial.ResponseOf("HTTP/1.1 429 Too Many Requests"), time.Now()).Delay(attempt))
+		}
+		require.LessOrEqual(t, sent, 8)
+	})
+}
+
+// A final refusal asks for no wait, whatever the fields ask for.
+func TestAdviseFinal(t *testing.T) {
+	c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return Final, true }}
+	for _, wire := range []string{"429", "429 | Retry-After: 60", `200 | RateLimit: "a";r=0;t=30`, "403 | X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 30"} {
+		resp := trial.ResponseOf(trial.WrittenOut(wire))
+		a := c.Advise(resp, trial.Arrival)
+		require.True(t, a.Refused && a.Final, wire)
+		require.Zero(t, max(a.Wait, a.Asked, a.Delay(2)), wire)
+		require.Equal(t, SourceRefused, a.Source)
+		require.True(t, strings.HasPrefix(a.String(), "refused for good (Advisor.Refused"), a.String())
+		err := c.CheckResponse(resp, trial.Arrival)
+		var refused *RefusedError
+		require.ErrorAs(t, err, &refused)
+		require.Zero(t, refused.Until)
+	}
+	c.Refused = func(*http.Response) (time.Duration, bool) { return Final, false }
+	require.False(t, c.Advise(trial.ResponseOf("HTTP/1.1 429 Too Many Requests"), trial.Arrival).Final, "only a refusal can be final")
+	c.Refused = func(*http.Response) (time.Duration, bool) { return Final + 1, true }
+	a := c.Advise(trial.ResponseOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 5"), trial.Arrival)
+	require.Equal(t, []any{false, 5 * time.Second}, []any{a.Final, a.Wait}, "other waits of 0 or less are unknown")
+}
+
+// Malformed has the faults of fields, and the rest of the advice is as without them.
+func TestAdviseMalformed(t *testing.T) {
+	a := Advise(trial.ResponseOf("RateLimit: \"burst\";r=-37;t=20\nX-RateLimit-Limit: many"), trial.Arrival)
+	require.Equal(t, "RateLimit, X-Ratelimit-Limit", faultsOf(t, a.Malformed))
+	var e *FieldError
+	require.ErrorAs(t, a.Malformed, &e)
+	require.Equal(t, "go on", a.String())
+	require.NoError(t, Advise(trial.ResponseOf(`RateLimit: "burst";r=37;t=20`), trial.Arrival).Malformed)
+	require.NoError(t, Advise(nil, trial.Arrival).Malformed)
+	require.NoError(t, Advise(trial.ResponseOf("Age: 5\nRateLimit: x y"), trial.Arrival).Malformed, "fields from a cache are not read")
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. The client then
-// takes at most burst times the average rate of p, the policy of l, until the reset (draft-11
-// Sections 6 and 8.5). The value of burst is the decimal that it prints as: 0.1 is a tenth. A burst
-// that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is unchanged
-// if burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
+// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. p is the policy of
+// l. Until the reset the client then takes at most burst times the average rate of p (draft-11
+// Sections 6 and 8.5). The burst is taken as its shortest decimal form: 0.1 is a tenth. A burst
+// that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise Cap returns l
+// unchanged if burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -29,10 +29,10 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 	return l
 }
 
-// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The product
-// can be larger than an int64, and a float64 would lose digits of it.
+// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The product can
+// exceed an int64, and a float64 would lose digits.
 func burstShare(burst float64, quota, reset, window int64) int64 {
-	const exact = 1 << 53 // below this, every integral float64 is the number that it prints as
+	const exact = 1 << 53 // an integral float64 below it equals its decimal form
 	if !(burst > 0) {     // NaN included
 		return 0
 	}
@@ -52,9 +52,9 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 	return n.Int64()
 }
 
-// Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled clients
-// do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is
-// nil, package rand makes the number. Call Jitter before [Fields.SetRetryAfter], so that
+// Jitter adds a random number of whole seconds to Reset, from 0 to most. Throttled clients then do
+// not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is nil,
+// the number comes from package rand. Call Jitter before [Fields.SetRetryAfter], so that
 // Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {

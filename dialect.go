@@ -28,6 +28,9 @@ const (
 	RoleWindow    Role = Role(older.Window)    // the length of the window, as a time
 	RoleName      Role = Role(older.Name)      // the name of the policy
 	RolePolicies  Role = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
+
+	RoleUsedFraction = RolePolicies + 1 // the used part of the quota, from 0 to 1: 0.42; without other numbers the quota is 100 percent
+	RoleUsedPercent  = RolePolicies + 2 // the same part in percent: 42
 )
 
 // A DialectField defines a header field.
@@ -38,16 +41,17 @@ type DialectField struct {
 	Name   string
 	Role   Role       // the part of a limit in the field; a field with RoleNone is not read
 	Format TimeFormat // the form of the time in a field with RoleReset or RoleWindow
-	Policy string     // the policy of the field, such as "burst"; "" is that of the response; the match of a * in Name is appended: "burst-search"
-	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
-	Unit   Unit       // of the policy, if no field has one; "" is absent
+	Policy string     // the name of the policy, such as "burst"; "" is the policy of the response; the match of a * in Name is appended: "burst-search"
+	Window Seconds    // the window of the policy, such as SecondsOf(60), if the response has none; may be absent
+	Unit   Unit       // the unit of the policy, if no field has one; "" is absent
 
 	behind string // the key of windows if all policies follow a quota (drafts 00 to 03), or ""
 }
 
-// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them in
-// addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be changed,
-// and is safe for concurrent use. The zero Dialect has no fields. Use [NewDialect] to make others.
+// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads these
+// fields in addition to the fields that it knows. [Dialect.Set] writes them. A Dialect cannot be
+// changed, and is safe for concurrent use. The zero Dialect has no fields; [NewDialect] makes
+// others.
 type Dialect struct {
 	name   string
 	usual  string         // the names of the fields for the usual roles, with their words in place of a #
@@ -55,16 +59,17 @@ type Dialect struct {
 	behind string         // of the usual field for the quota
 	fields []DialectField // the others
 
-	once sync.Once // makes the next four at first use, so that unused dialects cost nothing
-	all  []DialectField
-	rows *older.Table
-	keys []string // of all fields
-	many bool     // a name contains a *, so every limit is written
+	once   sync.Once // makes the next five at first use, so that unused dialects cost nothing
+	all    []DialectField
+	rows   *older.Table
+	keys   []string // of all fields
+	many   bool     // a name contains a *, so every limit is written
+	counts bool     // a field has a quota or a remaining
 
 	custom bool // NewDialect made it
 }
 
-// NewDialect returns a dialect. After reading with it, [Fields.Dialect] is its name. To
+// NewDialect returns a dialect. If [ParseAny] reads its fields, [Fields.Dialect] is its name. To
 // derive a dialect from another, add to a copy of its fields:
 //
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
@@ -117,10 +122,12 @@ func (d *Dialect) table() *older.Table {
 			f := &d.all[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
 			d.many = d.many || f.Role != RoleNone && strings.Contains(f.Name, "*")
-			rows = append(rows, older.Row{
-				Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
-				Window: f.Window.n, Unit: string(f.Unit),
-			})
+			d.counts = d.counts || f.Role == RoleQuota || f.Role == RoleRemaining
+			row := older.Row{Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy, Window: f.Window.n, Unit: string(f.Unit)}
+			if f.Role > RolePolicies {
+				row.Role, row.Format = older.Used, older.Fraction+older.Format(f.Role-RoleUsedFraction)
+			}
+			rows = append(rows, row)
 		}
 		d.rows = older.NewTable(d.name, rows)
 	})
@@ -132,7 +139,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !isDialectName(f.Name), !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, draft.MinWindow):
+	case f.Role < 0 || f.Role > RoleUsedPercent, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, draft.MinWindow):
 		return ErrRange
 	}
 	return nil
@@ -146,8 +153,8 @@ func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions]. [LookupDialect] has
-// more. They are pure data, so unused dialects are not in a program's binary.
+// These are the dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
+// [LookupDialect] has more. They are pure data, so unused dialects are not in a program's binary.
 var (
 	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
 	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
@@ -196,26 +203,30 @@ func LookupDialect(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If
-// names of fields contain a *, it writes every limit, else the tightest limit and its policy.
-// It leaves out absent numbers, and numbers for which the dialect has no field.
+// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If the name
+// of a field contains a *, Set writes every limit. Otherwise it writes the tightest limit and its
+// policy. It leaves out absent numbers, and numbers for which the dialect has no field.
 //
-// Readers assume that the only limit of an older form limits requests. So if f has limits of
-// requests, Set writes only these and limits with nothing remaining. If nothing remains and f
-// has no Reset, Set writes a Window of up to three years in its place.
+// Readers assume that the only limit of an older form limits requests. Set therefore prefers limits
+// of requests, and limits with nothing remaining. If nothing remains of a limit without a Reset,
+// Set writes its Window in place of the Reset, unless the Window is longer than three years.
 //
-// Points in time count from now, in whole seconds. The zero time means time.Now(). A field of
-// Integer policies gets all policies with a window, or stays if it is in the current form.
-// [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
-// of the first limit.
+// Points in time count from now, in whole seconds. The zero time means time.Now(). A list of
+// policies, as in [Draft06], gets every policy that has a window. A RateLimit-Policy in the current
+// form stays as it is. If [LegacyOptions] has the dialect, the same Now and the name of the first
+// limit, [ParseAny] reads every number back unchanged.
 //
 // On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps
-// ErrRange if a number is below 0 or above MaxInteger, or would be read as another number, such as
-// a reset of thirty years. It wraps ErrSyntax if a policy's name in the place of a * is not a
-// lower-case token, or if another policy's name is not printable ASCII. It wraps ErrDuplicate for
-// two limits of one name, for two Integer policies of one quota (draft-06 Section 3.2), and for a
-// draft-07 field next to the current fields. It wraps ErrMissing if draft-07 has no quota or no
-// reset, or if no field can carry anything of f. A nil h is an error too.
+//
+//   - ErrRange, if a number is below 0 or above MaxInteger, or would be read as another number,
+//     such as a reset of thirty years;
+//   - ErrSyntax, if the name of a policy is not printable ASCII, or if it replaces a * and is not a
+//     lower-case token;
+//   - ErrDuplicate, for two limits with one name, two Integer policies with one quota (draft-06
+//     Section 3.2), and a draft-07 field next to the current fields;
+//   - ErrMissing, if draft-07 lacks a quota or a reset, or if no field can carry anything of f.
+//
+// A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -232,23 +243,31 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if err == nil {
 		err = w.verify()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		w.replace()
 	}
-	d.remove(h)
-	for i := range w.fields {
-		h[w.fields[i].Key] = w.fields[i].Lines
-	}
-	return nil
+	return err
 }
 
-// remove deletes the fields of a dialect. It keeps a field of policies in the current form.
-func (d *Dialect) remove(h http.Header) {
-	for key, lines := range h {
-		if role, ok := d.table().Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
-			delete(h, key)
+// replace replaces the dialect's fields in the header, except a field of policies in the current
+// form.
+func (w *writing) replace() {
+	for key, lines := range w.h {
+		if !w.d.many && w.writes(key) { // a fast path, if a header is used again
+			continue
+		}
+		if role, ok := w.rows.Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
+			delete(w.h, key)
 		}
 	}
+	for i := range w.fields {
+		w.h[w.fields[i].Key] = w.fields[i].Lines
+	}
+}
+
+// writes reports whether a field is written.
+func (w *writing) writes(key string) bool {
+	return slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key })
 }
 
 // conflict returns an error if d cannot be written next to the current fields.
@@ -258,7 +277,7 @@ func (d *Dialect) conflict() error {
 	}
 	for _, key := range [...]string{draft.LimitKey, draft.PolicyKey} {
 		role, ok := d.table().Role(key)
-		if ok && !(key == draft.PolicyKey && role == older.Policies) { // a list of policies yields to the current form
+		if ok && !(key == draft.PolicyKey && role == older.Policies) { // a list of policies is not written next to the current form
 			return refuse(fieldName(key), ErrDuplicate)
 		}
 	}
@@ -285,14 +304,13 @@ type writtenLimit struct {
 	reset            Seconds
 }
 
-// implied is the number of seconds, three years, up to which a window can replace a reset. No
-// form reads a number below it as a point in time.
+// implied is three years in seconds. A shorter window can replace a reset, because no form reads it
+// as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies. If names of fields contain a *, it takes
-// every limit, else the tightest limit. Without limits it takes the first policy. A missing policy
-// has the Quota Unknown. Readers assume that the only limit of a dialect limits requests, and do
-// not know its window. A limit with nothing remaining therefore gets its wait as a Reset.
+// choose selects the limits to write, and their policies: see Set. Without limits it takes the
+// first policy. A missing policy has the Quota Unknown. Readers do not know the window of a limit,
+// so a limit with nothing remaining gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
@@ -349,7 +367,7 @@ func (w *writing) write(l *writtenLimit) error {
 	return nil
 }
 
-// record adds the numbers that a field with a role contains to those that a reader will find.
+// record stores the numbers that a reader will find in a field with a role.
 func (w *writing) record(role Role, key string, l *writtenLimit) {
 	switch {
 	case role == RoleQuota && key == draft.LimitKey: // the Dictionary has all three
@@ -358,31 +376,47 @@ func (w *writing) record(role Role, key string, l *writtenLimit) {
 		l.quota = l.policy.Quota
 	case role == RoleRemaining:
 		l.remaining = l.Remaining
-	case role == RoleUsed && w.writesUsed(l): // the third number follows from the other two
+	case role == RoleUsed && w.d.counts && l.share() != Unknown: // the third number follows from the other two
 		l.quota, l.remaining = l.policy.Quota, l.Remaining
 	case role == RoleReset:
 		l.reset = l.Reset
+	case role > RolePolicies && !w.d.counts && l.share() != Unknown:
+		l.quota, l.remaining = 100, 100-l.share()
 	}
+}
+
+// share returns the used part of the quota, in percent, rounded up, or Unknown.
+func (l *writtenLimit) share() int64 {
+	switch quota := l.policy.Quota; {
+	case l.Remaining < 0 || l.Remaining > quota:
+		return Unknown
+	case l.Remaining > 0:
+		return text.MulDivUp(uint64(quota-l.Remaining), 100, uint64(quota))
+	}
+	return 100
 }
 
 // value returns the value of a field for a limit, or "".
 func (w *writing) value(field *DialectField, key string, l *writtenLimit) (string, error) {
 	switch field.Role {
 	case RoleQuota:
-		if key == draft.LimitKey {
-			return w.dictionary(l)
-		}
-		return w.quota(field, l.policy)
+		return w.quota(field, key, l)
 	case RoleRemaining:
 		return w.count(l.Remaining)
 	case RoleUsed:
-		if w.writesUsed(l) {
+		if w.d.counts && l.share() != Unknown {
 			return w.count(l.policy.Quota - l.Remaining)
 		}
 	case RoleReset:
 		return w.time(l.Reset, field.Format)
 	case RoleWindow:
 		return w.window(l.policy.Window, field.Format)
+	case RoleUsedPercent:
+		return w.count(l.share())
+	case RoleUsedFraction:
+		if l.share() != Unknown {
+			return strconv.FormatFloat(float64(l.share())/100, 'f', -1, 64), nil
+		}
 	case RoleName:
 		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
 			return l.Name, nil
@@ -393,22 +427,18 @@ func (w *writing) value(field *DialectField, key string, l *writtenLimit) (strin
 	return "", nil
 }
 
-// writesUsed reports whether the used units of a limit are written: they need a quota or a
-// remaining next to them.
-func (w *writing) writesUsed(l *writtenLimit) bool {
-	return l.Remaining >= 0 && l.Remaining <= l.policy.Quota && slices.ContainsFunc(w.d.all, func(f DialectField) bool {
-		return f.Role == RoleQuota || f.Role == RoleRemaining
-	})
-}
-
-// quota returns the quota of a policy, followed by all policies if the field has them.
-func (w *writing) quota(field *DialectField, p *Policy) (string, error) {
+// quota returns the quota of a limit, followed by all policies if the field has them.
+func (w *writing) quota(field *DialectField, key string, l *writtenLimit) (string, error) {
+	if key == draft.LimitKey {
+		return w.dictionary(l)
+	}
+	p := l.policy
 	value, err := w.count(p.Quota)
 	if value == "" || field.behind == "" || w.d.many {
 		return value, err
 	}
 	others := slices.DeleteFunc(slices.Clone(w.policies), p.Equal)
-	return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first as that of the quota
+	return appendPolicies(value, field.behind, append([]Policy{*p}, others...)) // a reader takes the first policy as the policy of the quota
 }
 
 // window formats the window of a policy, in seconds unless the format is another span of time.
@@ -449,7 +479,7 @@ func (w *writing) put(key, name, value string) error {
 	switch {
 	case len(w.fields) == older.MaxFields:
 		return ErrTooMany
-	case slices.ContainsFunc(w.fields, func(f older.Field) bool { return f.Key == key }):
+	case w.writes(key):
 		return ErrDuplicate
 	}
 	n := len(w.lines)
@@ -495,7 +525,7 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// appendPolicies appends policies with a window as Integer policies. key is that of the window.
+// appendPolicies appends policies with a window as Integer policies. key is the key of the window.
 func appendPolicies(list, key string, policies []Policy) (string, error) {
 	b := []byte(list)
 	for i := range policies {
@@ -519,7 +549,7 @@ func appendPolicies(list, key string, policies []Policy) (string, error) {
 	return string(b), nil
 }
 
-// verify reads back the fields that would be written, and compares.
+// verify reads back the fields that would be written, and compares the numbers.
 func (w *writing) verify() error {
 	switch {
 	case len(w.limits) == 0:

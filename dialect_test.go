@@ -105,6 +105,11 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
 		m = got.Limits[i]
 	}
+	if parts := has(d, RoleUsedFraction, RoleUsedPercent) && !has(d, RoleQuota, RoleRemaining); parts && ok && 0 <= l.Remaining && l.Remaining <= p.Quota {
+		q, _ := got.PolicyOf(m)
+		require.EqualValues(t, []int64{100, l.Remaining * 100 / max(p.Quota, 1)}, []int64{q.Quota, m.Remaining}, "%v of %v", l, got)
+		return
+	}
 	dictionary := has(d, RoleQuota) && d.fields[0].Name == LimitField
 	if has(d, RoleRemaining) || dictionary {
 		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
@@ -133,6 +138,10 @@ var writtenDialects = []*Dialect{
 	&draft00, &draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter, GitHub, &gitLab, OpenAI, Anthropic,
 }
 
+// setDialects also have dialects with parts of a quota.
+var setDialects = append(slices.Clone(writtenDialects),
+	dialectOf("Acme-Used fraction, Acme-Reset reset"), dialectOf("Acme-*-Used percent"), dialectOf("Acme-Limit quota, Acme-Used percent"))
+
 func TestLookupDialect(t *testing.T) {
 	for _, d := range writtenDialects {
 		got, ok := LookupDialect(d.Name())
@@ -153,7 +162,7 @@ func dialectOf(said string) *Dialect {
 	if d, ok := LookupDialect(said); ok {
 		return d
 	}
-	roles := []string{"none", "quota", "remaining", "used", "reset", "window", "name", "policies"}
+	roles := []string{"none", "quota", "remaining", "used", "reset", "window", "name", "policies", "fraction", "percent"}
 	var fields []DialectField
 	for field := range strings.SplitSeq(said, ", ") {
 		name, role, _ := strings.Cut(field, " ")
@@ -311,7 +320,7 @@ func TestSetRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	windows := []int64{1, 10, 60, 300, 3600, 86400, 7 * 86400}
-	for _, d := range writtenDialects {
+	for _, d := range setDialects {
 		for range 300 {
 			quota := rnd.Int64N(100000)
 			window := windows[rnd.IntN(len(windows))]
@@ -341,7 +350,7 @@ func TestNewDialect(t *testing.T) {
 		{"a policy that is not printable", DialectField{Name: "Acme", Policy: "caf\u00e9"}, ErrSyntax},
 		{"a unit that is not printable", DialectField{Name: "Acme", Unit: "caf\u00e9"}, ErrSyntax},
 		{"a role below the first", DialectField{Name: "Acme", Role: -1}, ErrRange},
-		{"a role behind the last", DialectField{Name: "Acme", Role: RolePolicies + 1}, ErrRange},
+		{"a role behind the last", DialectField{Name: "Acme", Role: RoleUsedPercent + 1}, ErrRange},
 		{"a format below the first", DialectField{Name: "Acme", Format: -1}, ErrRange},
 		{"a format behind the last", DialectField{Name: "Acme", Format: TimeDuration + 1}, ErrRange},
 		{"a window of 0", DialectField{Name: "Acme", Window: SecondsOf(0)}, ErrRange},
@@ -372,7 +381,7 @@ func TestNewDialect(t *testing.T) {
 	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
 	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft gets another role
 		d, _ := LookupDialect(name)
-		for role := range RolePolicies + 1 {
+		for role := range RoleUsedPercent + 1 {
 			fields := d.Fields()
 			fields[0].Role = role
 			_ = mustDialect("mine", fields...).Set(http.Header{}, Fields{ // any result is allowed, but no panic
@@ -397,6 +406,8 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "Acme-Burst", Role: RoleQuota, Policy: "burst"},
 		{Name: "Acme-Left", Role: RoleRemaining, Unit: "points", Window: SecondsOf(5)},
 		{Name: "Acme-Rules", Role: RolePolicies},
+		{Name: "Acme-*-Part", Role: RoleUsedFraction},
+		{Name: "Acme-*-Pct", Role: RoleUsedPercent},
 		{Name: "Acme-Title", Role: RoleName},
 		{Name: "Acme-Until", Role: RoleReset, Format: TimeRFC3339, Policy: "pair"},
 		{Name: "Acme-Long", Role: RoleWindow, Format: TimeMilli, Policy: "pair"},

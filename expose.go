@@ -11,13 +11,13 @@ import (
 
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
 
-// Expose lets scripts of another origin read the limits in h. It adds the names of Retry-After and
-// of all fields in h that [ParseAny] reads to Access-Control-Expose-Headers. Call it after the
-// fields are set. [Refuse] and [Middleware] call it if the response allows another origin. The
-// names are needed next to "*" too: for a request with credentials, "*" is an ordinary name.
+// Expose lets scripts of another origin read the limits in h. It adds names to
+// Access-Control-Expose-Headers: Retry-After, and all fields in h that [ParseAny] reads. Call it
+// after the fields are set. Package announce calls it if the response allows another origin. Expose
+// adds names next to a "*" too, which is an ordinary name for a request with credentials.
 func Expose(h http.Header) { expose(h, nil) }
 
-// expose is [Expose] for fields that may also be of dialects.
+// expose is [Expose] for the fields of dialects too.
 func expose(h http.Header, dialects []*older.Table) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key
@@ -34,11 +34,11 @@ func expose(h http.Header, dialects []*older.Table) {
 		}
 	}
 	found, _ := older.Find(nil, h, dialects)
-	for _, f := range found {
+	for _, f := range older.Readable(found) {
 		add(f.Key)
 	}
 	for key, lines := range h {
-		if len(lines) > 0 && (older.Knows(key) || strings.EqualFold(key, text.RetryAfterKey)) {
+		if len(lines) > 0 && strings.EqualFold(key, text.RetryAfterKey) {
 			add(key)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/trial"
 )
 
 func TestExpose(t *testing.T) {
@@ -21,7 +23,12 @@ func TestExpose(t *testing.T) {
 		{"the current fields", http.Header{"Ratelimit": {""}, "Ratelimit-Policy": {"", ""}}, []string{"RateLimit, RateLimit-Policy"}},
 		{"Retry-After", http.Header{"Retry-After": {"1"}}, []string{"Retry-After"}},
 		{"legacy fields", http.Header{"X-Ratelimit-Limit": {"1"}, "Ratelimit-Remaining": {"1"}, "X-Rate-Limit-Reset": {"1"}, "X-Acme-Ratelimited": {"1"}},
-			[]string{"Ratelimit-Remaining, X-Acme-Ratelimited, X-Rate-Limit-Reset, X-Ratelimit-Limit"}},
+			[]string{"Ratelimit-Remaining, X-Rate-Limit-Reset, X-Ratelimit-Limit"}},
+		{"a policy without a role", http.Header{"X-Ratelimit-Minute": {"10"}, "X-Ratelimit-Remaining-Minute": {"1"}, "X-Ratelimit-Hour": {"10"}, "X-Ratelimit-Plan": {"gold"}, "X-Ratelimit-Remaining-Plan": {"5"}},
+			[]string{"X-Ratelimit-Minute, X-Ratelimit-Remaining-Minute, X-Ratelimit-Remaining-Plan"}},
+		{"look-alikes that are not read", trial.Wire("X-RateLimit-Key: 12345\nX-RateLimit-User: alice@example.com\nX-RateLimit-Ip: 192.0.2.1\nX-RateLimit-Token: s\nX-RateLimit-Client-Id: 5\n" +
+			"X-RateLimit-Identity: a\nX-RateLimit-Session-Id: 7\nX-RateLimit-Debug: x\nX-RateLimit-Error: e\nX-RateLimit-Enabled: true\nX-RateLimit-Remaining: 5"),
+			[]string{"X-Ratelimit-Remaining"}},
 		{"fields without the words rate limit", http.Header{"X-Acme-Requests-Remaining": {"1"}, "Retry-After-Ms": {"1"}, "X-Disk-Remaining": {"1"}},
 			[]string{"Retry-After-Ms, X-Acme-Requests-Remaining"}},
 		{"keys in other spellings", http.Header{"RateLimit": {"1"}, "Ratelimit": {"1"}, "retry-after": {"1"}}, []string{"RateLimit, Retry-After"}},

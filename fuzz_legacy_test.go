@@ -249,7 +249,7 @@ func (f family) key(name, role, unit string) string {
 }
 
 func FuzzDialectSet(f *testing.F) {
-	for i := range writtenDialects {
+	for i := range setDialects {
 		f.Add(i, "default", "minute", int64(100), int64(37), int64(30), int64(60), int64(784887120), uint8(0))
 		f.Add(i, "a b", "requests", int64(MaxInteger), int64(0), int64(MaxInteger), int64(0), int64(1), uint8(1))
 		f.Add(i, "", "input-tokens", int64(0), int64(-1), int64(-1), int64(1), int64(-1), uint8(2))
@@ -257,7 +257,7 @@ func FuzzDialectSet(f *testing.F) {
 		f.Add(i, "daily", "1m", int64(5), int64(4), int64(1000), int64(60000), int64(1795230000), uint8(9))
 	}
 	f.Fuzz(func(t *testing.T, dialect int, name, other string, quota, remaining, reset, window, now int64, shape uint8) {
-		d := writtenDialects[uint(dialect)%uint(len(writtenDialects))]
+		d := setDialects[uint(dialect)%uint(len(setDialects))]
 		own := Policy{Name: name, Quota: quota, Window: SecondsOf(window)}
 		second := Policy{Name: other, Quota: quota / 2, Window: SecondsOf(window / 2), Params: Params{{"burst", remaining}}}
 		fields := Fields{

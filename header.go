@@ -17,7 +17,8 @@ const (
 )
 
 // HeaderOf copies m, such as gRPC metadata or an event of AWS Lambda, into an http.Header with
-// canonical keys. Lines under several spellings of a name are joined, in the order of spellings.
+// canonical keys. If m has several spellings of a name, their lines follow each other, in the
+// sorted order of the spellings.
 func HeaderOf(m map[string][]string) http.Header {
 	h := make(http.Header, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -29,8 +30,8 @@ func HeaderOf(m map[string][]string) http.Header {
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
-// setLine sets a field to one line, or deletes it: an empty List is not written (RFC 9651
-// Section 4.1).
+// setLine sets a field to one line. If the line is empty, it deletes the field: an empty List is
+// not written (RFC 9651 Section 4.1).
 func setLine(h http.Header, key string, line []string) {
 	if line[0] == "" {
 		delete(h, key)
@@ -49,7 +50,7 @@ func replaceLine(h http.Header, key string, line []string) {
 func addLine(h http.Header, key string, line []string) {
 	old := h[key]
 	if len(old) == 1 && text.All(old[0], text.Space) {
-		old = nil // a blank line is an empty List, but not next to another line
+		old = nil // alone, a blank line is an empty List; next to another line it is a fault
 	}
 	if line[0] != "" {
 		h[key] = append(old, line...)

@@ -38,9 +38,9 @@ func (n count) IsZero() bool { return n == Unknown }
 //
 //	{"name":"burst","quota":100,"unit":"requests","window":60,"partition_key":"AQI=","params":[["acme-burst",10]]}
 //
-// with the partition key in base64, and Params in the form of [Param.MarshalJSON]. Absent
-// and [Unknown] values are left out. The error is that of [Policy.Validate], except that
-// Quota may be unknown.
+// with the partition key in base64, and Params in the form of [Param.MarshalJSON]. Absent and
+// [Unknown] values are left out. The error comes from [Policy.Validate], but an Unknown Quota is
+// allowed.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if _, err := memberText(&p, PolicyField); err != nil {
 		return nil, err
@@ -50,9 +50,9 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the form of [Policy.MarshalJSON]. A missing quota is [Unknown]. null
-// and errors leave p unchanged. The error wraps ErrSyntax if b is not such an object.
-// Otherwise it is that of [Policy.Validate].
+// UnmarshalJSON reads the form of [Policy.MarshalJSON]. A missing quota is [Unknown]. null leaves p
+// unchanged, and so does an error. The error wraps ErrSyntax if b is not such an object. Otherwise
+// it comes from [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(p, b, PolicyField, func(m *memberJSON) Policy {
 		return Policy{Name: m.Name, Quota: int64(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}

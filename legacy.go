@@ -14,10 +14,10 @@ import (
 
 // LegacyOptions are options of [ParseAny]. The zero value is ready to use.
 type LegacyOptions struct {
-	Dialects []*Dialect // define fields; if two define the same field, the first counts
-	// Reset is the format of a bare number in a reset if nothing in the response decides,
-	// such as TimeMilli for a server that counts milliseconds. TimeGuess means seconds, and
-	// sets Fields.Guessed.
+	Dialects []*Dialect // dialects that are read too; if two define the same field, the first counts
+	// Reset is the format of a bare number in a reset, if nothing in the response decides. An
+	// example is TimeMilli for a server that counts milliseconds. TimeGuess means seconds, and sets
+	// Fields.Guessed.
 	Reset TimeFormat
 	Name  string    // the name of a policy without a name; "" or a name that is not printable ASCII means "default"
 	Now   time.Time // when the response arrived; zero is time.Now(); absolute times count from it if there is no Date
@@ -45,30 +45,32 @@ const (
 
 const defaultName = "default"
 
-// Packages older and text repeat some of these constants. This does not compile if they differ.
+// Packages older and text repeat some of these constants. This line does not compile if they
+// differ.
 var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
 // ParseAny reads the limits that h announces in any form that servers are known to send. These are
-// the current fields, those of older drafts, X-RateLimit-*, and vendors' own. docs/older.md has the
-// rules.
+// the current fields, the fields of older drafts, X-RateLimit-*, and fields of vendors.
+// docs/older.md has the rules.
 //
-// If RateLimit is well-formed, the result is that of [Parse] (docs/older.md has an exception),
-// and no other field for limits is read. Otherwise all other fields are read, together with a
+// If RateLimit is well-formed, ParseAny returns the same as [Parse], and reads no other field for
+// limits. docs/older.md has one exception. Otherwise all other fields are read, together with a
 // well-formed RateLimit-Policy.
 //
-// Each field is judged on its own. The error joins one [*FieldError] for each malformed field, with
-// the name of the field as it was sent. The Fields next to an error may be used. If more than 1024
-// fields look like limits, none is read (ErrTooMany). At most 1024 policies, limits and list
-// elements are read. Once its names are cached, a response without limits costs no allocation.
+// A malformed field has no effect on other fields. The error joins a [*FieldError] for each
+// malformed field, with the name that was sent. Next to an error, the Fields contain everything
+// that could be read. If more than 1024 fields look like limits, none is read (ErrTooMany). At most
+// 1024 policies, limits and list elements are read. Once its names are cached, a response without
+// limits costs no allocation.
 //
 // Absent numbers stay absent: Remaining and Quota are [Unknown], Reset is the zero [Seconds].
-// Fractions of what remains are rounded down, those of resets up. A reset in the past is 0. So is a
-// negative remaining, unless the quota is unlimited. Numbers above MaxInteger become MaxInteger.
+// Remaining is rounded down, and Reset is rounded up. A reset in the past is 0. A negative
+// remaining is 0, unless the quota is unlimited. Numbers above MaxInteger become MaxInteger.
 //
-// In a reset, numbers from 1e9 on are points in time. They count from the field Date. If Date
-// is more than a day off, or if the response comes from a cache, they count from o.Now. If
-// nothing decides whether a smaller number is in seconds or milliseconds, it is read as
-// seconds, and Guessed is set.
+// In a reset, a number from 1e9 on is a point in time. The time until it is counted from the field
+// Date. It is counted from o.Now if Date is absent or more than a day off, or if the response comes
+// from a cache. If nothing decides whether a smaller number is in seconds or milliseconds, it is
+// read as seconds, and Guessed is set.
 //
 // ParseAny also reads some malformed current fields, and the form of the draft that follows
 // draft-11: Dialect is then "ratelimit-lenient" or "ratelimit-next".
@@ -78,7 +80,7 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 }
 
 // parseAny is ParseAny with a clock. It also returns the wait that fields other than Retry-After
-// ask for, if the limits are not in the current field.
+// ask for, if the limits are not in the current fields.
 func parseAny(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	if f, faults, ok := parseCurrent(h); ok {
 		return f, 0, faults
@@ -86,7 +88,7 @@ func parseAny(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, aske
 	return parseLegacy(h, o, clock)
 }
 
-// parseCurrent reads the current fields, or those of the next draft. ok is false if RateLimit
+// parseCurrent reads the current fields, or the fields of the next draft. ok is false if RateLimit
 // is absent, or in neither form.
 func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
 	lines := h[draft.LimitKey]
@@ -110,7 +112,7 @@ func isCurrent(lines []string) bool { return strings.HasPrefix(text.FirstLine(li
 // parseLegacy reads all fields with limits except a well-formed RateLimit. It also returns
 // the wait that fields other than Retry-After ask for.
 func parseLegacy(h http.Header, o *LegacyOptions, clock text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
-	var few [8]older.Field // with it, most responses need memory only for the result
+	var few [8]older.Field // room for the fields of most responses
 	var own [4]*older.Table
 	found, ok := older.Find(few[:0], h, o.tables(own[:0]))
 	switch {
@@ -140,7 +142,8 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked, faults
 }
 
-// addFound adds what was read from a header, without older policies that the current fields name.
+// addFound adds what [older.Read] has read. It leaves out an older policy if the current fields
+// have one of its name.
 func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		known := len(f.Policies)
@@ -176,7 +179,8 @@ func (f *Fields) addFound(numbers *older.Numbers, r *older.Result) (faults []*Fi
 	return faults
 }
 
-// dropRepeated drops the policies from an index on whose names are those of policies before.
+// dropRepeated keeps the first policies, as many as known. It drops a later policy if a kept policy
+// has its name.
 func (f *Fields) dropRepeated(known int) {
 	if known == 0 {
 		return
@@ -198,8 +202,8 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 	return options
 }
 
-// maxComments is the number of comments of a policy that are kept. The search for a repeated
-// key is linear, hence the bound.
+// maxComments is the number of comments of a policy that are kept. It is small, because the search
+// for a repeated key is linear.
 const maxComments = 64
 
 // comments returns the parameters of an Integer policy that are comments (draft-06 Section

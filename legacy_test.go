@@ -115,6 +115,7 @@ var olderTables = []string{
 	"generality",  // spellings of no known vendor, which only the grammar can read
 	"counts",      // numbers of units
 	"shapes",      // values with more than one number
+	"shares",      // parts of a quota, and words for a status
 	"names",       // names and values that earlier versions misread
 	"mistakes",    // readings that adapters easily get wrong
 	"malformed",   // nearly well-formed values, one for each condition of the parser; the well-formed parts are kept
@@ -414,7 +415,7 @@ func TestFaultPlaces(t *testing.T) {
 		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
 		{"a current field that the lenient parser refuses too, with the strict parser's error, and an older field",
 			"RateLimit: \"a\";r=1, \"b\";r=\nX-RateLimit-Limit: x",
-			"ratelimit: member 2 of RateLimit, line 1, byte 16: parameter r: not well-formed, it must be an Integer from 0; " +
+			"ratelimit: member 2 of RateLimit, line 1, byte 16: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999; " +
 				"X-Ratelimit-Limit, line 1, byte 1: not well-formed"},
 		{"a word behind a tab, below a blank line", "X-RateLimit-Reset:\nX-RateLimit-Reset: \tx", "ratelimit: X-Ratelimit-Reset, line 2, byte 2: not well-formed"},
 		{"a policy too many", "X-RateLimit-Remaining: " + membersOf(16<<10, "n%d=1;"), "ratelimit: X-Ratelimit-Remaining, line 1, byte 1: too many"},

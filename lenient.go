@@ -47,7 +47,7 @@ func secondNames(lines []string) (line string, found bool) {
 
 // readCurrent reads a field in the current form. If the strict parser refuses the field, it is read
 // leniently. Names may be Tokens, and a partition key a String. Numbers may be Decimals. r may be
-// missing, w may be 0, and list elements may be empty. If that fails too, the error is that of the
+// missing, w may be 0, and list elements may be empty. If that fails too, the error comes from the
 // strict parser.
 func readCurrent[T Policy | Limit](lines []string, field *draft.Field) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
@@ -58,7 +58,7 @@ func readCurrent[T Policy | Limit](lines []string, field *draft.Field) (list []T
 		var ok bool
 		item, rest, ok = text.Cut(rest, ',')
 		if text.Trim(item) == "" {
-			continue // an empty element of a list counts for nothing (RFC 9110 Section 5.6.1.2)
+			continue // an empty element of a list is ignored (RFC 9110 Section 5.6.1.2)
 		}
 		m := member{num: [draft.IntegerSlots]int64{draft.AmountSlot: Unknown}}
 		if !ok || len(list) == maxMembers || !m.read(item, field) {
@@ -173,11 +173,11 @@ func nameItem(s string) (string, bool) {
 	return string(token), ok && form == sf.Other
 }
 
-// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with
-// a and without r. The result is nil if no member has it, or if the field is malformed.
+// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with a
+// and without r. The result is nil if there is no such member, or if the field is malformed.
 func parseNextLimits(lines []string) (next []Limit) {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, draft.NextRemaining+"=") }) {
-		return nil // nearly all other fields end here
+		return nil // a fast path for nearly all fields
 	}
 	limits, faults, err := parseEach[Limit](draft.Limits, lines)
 	moved, movedFaults, movedErr := parseEach[Limit](draft.NextLimits, lines)
@@ -243,7 +243,8 @@ func (f *Fields) unify() {
 	})
 }
 
-// tightestOfEach returns the least member of each identity, at the place of the first one.
+// tightestOfEach keeps one of the members with the same identity: the least by compare, at the
+// place of the first.
 func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]
@@ -263,7 +264,7 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 
 // parseEach reads the lines of a field by the rules of the next draft: names may be Tokens, and
 // each member is checked separately. A member that breaks a rule is zero, and faults has its fault
-// at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
+// at the same index. If the lines are not a List of at most 1024 Items, only err is set.
 func parseEach[T Policy | Limit](field *draft.Field, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1, tokens: true}
 	for p.next() || p.err != nil {

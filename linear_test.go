@@ -49,6 +49,13 @@ var doubling = []struct {
 		line := strings.TrimSuffix(b.String(), ", ")
 		return http.Header{draft.LimitKey: {line}, draft.PolicyKey: {strings.ReplaceAll(strings.ReplaceAll(line, ";t=", ";w="), ";r=", ";q=")}}
 	}},
+	{"parameters", func(n int) http.Header {
+		var b strings.Builder
+		for i := range n / 2 { // at most 256 are allowed
+			fmt.Fprintf(&b, ";x%d=%d", i, i)
+		}
+		return http.Header{draft.LimitKey: {`"a";r=1;t=2` + b.String()}, draft.PolicyKey: {`"a";q=5;w=60` + b.String()}}
+	}},
 	{"lines", func(n int) http.Header {
 		h := http.Header{}
 		for i := range n {
@@ -65,11 +72,16 @@ var doubling = []struct {
 	}},
 }
 
-// readers are the exported functions that take a header or a response. Functions that join
-// two parties also get the limits of the other party.
+// readers are the exported functions that take a header or a response, or what was read from it.
+// Functions that join two parties also get the limits of the other party.
 var readers = map[string]func(h http.Header, own ratelimit.Fields){
-	"Parse":           func(h http.Header, _ ratelimit.Fields) { _, _ = ratelimit.Parse(h) },
-	"ParseAny":        func(h http.Header, _ ratelimit.Fields) { _, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{}) },
+	"Parse":    func(h http.Header, _ ratelimit.Fields) { _, _ = ratelimit.Parse(h) },
+	"ParseAny": func(h http.Header, _ ratelimit.Fields) { _, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{}) },
+	"Format": func(h http.Header, _ ratelimit.Fields) {
+		f, _ := ratelimit.Parse(h)
+		_, _ = ratelimit.FormatLimits(f.Limits...)
+		_, _ = ratelimit.FormatPolicies(f.Policies...)
+	},
 	"ParseRetryAfter": func(h http.Header, _ ratelimit.Fields) { ratelimit.ParseRetryAfter(h, ratelimit.Late) },
 	"Advise":          func(h http.Header, _ ratelimit.Fields) { ratelimit.Advise(answerWith(h), ratelimit.Late) },
 	"CheckResponse": func(h http.Header, _ ratelimit.Fields) {

@@ -13,8 +13,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// lowerOlder lowers each older form of h, so that it announces the tightest limit of all and
-// never more than before. It returns an error for each form that cannot hold its numbers.
+// lowerOlder lowers each older form of h to the tightest limit of all. A form never announces more
+// than before. The error joins an error for each form that cannot express its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
 	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == draft.PolicyKey || f.Key == draft.LimitKey })
 	if len(found) == 0 || len(own.Limits) == 0 {
@@ -28,7 +28,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 			n++
 		}
 		makeFinite(found[:n])
-		lowered, err := e.lower(found[:n]) // alone, since a client may know no other
+		lowered, err := e.lower(found[:n]) // alone, since a client may know no other form
 		errs = append(errs, err)
 		for i := range lowered {
 			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
@@ -40,11 +40,11 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 	return text.JoinErrors(errs...)
 }
 
-// most takes the place of an unlimited number. A line of it that is not lowered is not written.
+// most is the line in place of an unlimited number. If it is not lowered, it is not written.
 var most = []string{strconv.FormatInt(MaxInteger, 10)}
 
-// makeFinite puts the largest number in place of unlimited quotas, and of what remains of them: -1,
-// or the word. That number can be lowered.
+// makeFinite replaces an unlimited quota, and what remains of it, by the largest number. This
+// number can be lowered, unlike -1 or the word unlimited.
 func makeFinite(fields []older.Field) {
 	unlimited := map[string]bool{} // by policy
 	for _, f := range fields {
@@ -89,7 +89,7 @@ func newLowering(h http.Header, own Fields, o *LegacyOptions, status int) *lower
 type olderForm struct {
 	fields  []older.Field
 	said    Fields
-	holders []older.Holder // the fields that hold one number
+	holders []older.Holder // the fields with one number
 }
 
 func (e *lowering) read(fields []older.Field) olderForm {
@@ -99,8 +99,8 @@ func (e *lowering) read(fields []older.Field) olderForm {
 	return f
 }
 
-// lower returns the fields of one form, lowered. A reset that would be read as another time
-// stays as it is, and the rest is lowered.
+// lower returns the fields of one form, lowered. If the lowered reset would be read as another
+// time, the reset stays as it is, and the rest is lowered.
 func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	form := e.read(fields)
 	for range maxRounds {
@@ -123,13 +123,13 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 }
 
 // maxRounds is how often a form with several limits is lowered. After a round, a reset without a
-// policy's name may be that of another limit, or two limits may be read as one. No response is
-// known that needs more than two.
+// policy's name may belong to another limit, or two limits may be read as one. No known response
+// needs more than two rounds.
 const maxRounds = 3
 
-// target returns the limits that a form should announce. A limit of own lowers the one of its
-// name. The tightest remaining limit of own lowers the form's tightest limit of requests, if it is
-// tighter.
+// target returns the limits that a form should announce. A limit of own lowers the limit with its
+// name. The tightest of the other own limits lowers the form's tightest limit of requests, if that
+// is less tight.
 func (e *lowering) target(form *olderForm) []share {
 	limits := sharesOf(&Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)})
 	rest, named := e.lowerNamed(limits)
@@ -146,8 +146,8 @@ func (e *lowering) target(form *olderForm) []share {
 	return limits
 }
 
-// lowerNamed lowers each limit to that of own with the same name and unit, and reports whether there
-// is one. rest is the tightest of the other limits of own that concern all requests.
+// lowerNamed lowers each limit to the limit of own with the same name and unit. named reports
+// whether there is one. rest is the tightest of the other limits of own that concern all requests.
 func (e *lowering) lowerNamed(limits []share) (rest share, named bool) {
 	index := make(map[string]int, len(limits))
 	for i, l := range limits {
@@ -191,22 +191,27 @@ func sharesOf(f *Fields) []share {
 	return shares
 }
 
-// tighter reports whether less remains of l than of m, or as much until later. A share without
-// a limit is the least tight.
+// tighter reports whether less remains of l than of m, or the same number until a later reset. A
+// share without a limit is the least tight.
 func (l share) tighter(m share) bool {
 	return m.Limit == nil || leftOf(l.Limit, l.policy, 0).compare(leftOf(m.Limit, m.policy, 0)) < 0
 }
 
 // lower lowers l to own, and its quota too if quota is true.
 func (l share) lower(own share, quota bool) {
+	spent, reset := l.exhausted(l.policy), l.Reset
 	l.restrict(l.policy, own.Limit, own.policy)
+	if spent && reset == SecondsOf(0) && !own.exhausted(own.policy) {
+		l.Reset = reset // a second gateway cannot distinguish this 0 from a 0 of the first gateway
+	}
 	if quota && l.policy != &noPolicy {
 		l.policy.Quota = lower(l.policy.Quota, own.policy.Quota)
 	}
 }
 
-// write writes the numbers of target into the fields that hold others, with the resets or
-// without. It returns the form as a client then reads it, without fields if nothing changes.
+// write writes the numbers of target into the fields that have other numbers. If resets is false,
+// it leaves the resets. It returns the form as a client then reads it. If nothing changes, the form
+// has no fields.
 func (e *lowering) write(form *olderForm, target []share, resets bool) (written olderForm, err error) {
 	fields, changed := slices.Clone(form.fields), -1
 	numbers := make([]int64, len(form.holders))
@@ -238,7 +243,8 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 	return written, nil
 }
 
-// number returns the number that a field should hold for l, which was another limit before.
+// number returns the number that a field should contain after its limit has changed from before to
+// l.
 func number(held *older.Holder, before *Limit, l share) int64 {
 	switch quota := l.policy.Quota; {
 	case held.Role == older.Quota:
@@ -253,8 +259,8 @@ func number(held *older.Holder, before *Limit, l share) int64 {
 	return held.Number
 }
 
-// bounds reports whether a form asks a client for no less than before, and for no longer
-// wait than before or than own.
+// bounds reports whether a form is at least as strict as before. It may ask for a longer wait only
+// if own asks for that wait.
 func (e *lowering) bounds(before, after *Fields) bool {
 	for _, status := range []int{0, e.status} { // with and without a Retry-After
 		a, b := before.asked(status), after.asked(status)
@@ -266,8 +272,7 @@ func (e *lowering) bounds(before, after *Fields) bool {
 	return true
 }
 
-// exceeds reports whether a form allows more than own: that more remains, or that it
-// comes back earlier.
+// exceeds reports whether a form allows more than own: more requests, or an earlier return.
 func (e *lowering) exceeds(said *Fields) bool {
 	left, untimed := leastOf(said), func(l Limit) bool { return !l.Reset.ok }
 	early := said.asked(e.status).Wait < e.wait && !slices.ContainsFunc(said.Limits, untimed)

@@ -20,15 +20,15 @@ const (
 	maxWritten = 4 * maxParams
 )
 
-const manyParams = 16 // from this number on, a map finds a repeated extension parameter
+const manyParams = 64 // from this number on, a map finds a repeated extension parameter
 
-// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
-// [ParseAny]. h is the header section of a response, never its trailers, in which these
-// fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
+// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see [ParseAny]. The
+// header h is from the header section of a response. These fields MUST NOT be in trailers (draft-11
+// Sections 3.1 and 4.1).
 //
-// A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients
-// may use the result, because malformed fields MUST be ignored (draft-11 Section 7). A field
-// that is absent or blank is nil, and not an error.
+// A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients may
+// use the result, because malformed fields MUST be ignored (draft-11 Section 7). An absent or blank
+// field is nil, and no error.
 func Parse(h http.Header) (Fields, error) {
 	var f Fields
 	var policyErr, limitErr error
@@ -41,10 +41,10 @@ func Parse(h http.Header) (Fields, error) {
 }
 
 // ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field lines in
-// order, which are one List (RFC 9110 Section 5.2). The result is nil without lines and with only a
-// blank one. It is nil on error too, because a field is valid as a whole or not at all (RFC 9651
-// Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
-// ErrTooMany.
+// order. Together they are one List (RFC 9110 Section 5.2). Without lines, or with one blank line,
+// the result is nil. On error it is nil too, because a field is valid as a whole or not at all (RFC
+// 9651 Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing,
+// ErrRange or ErrTooMany.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
@@ -59,9 +59,12 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 	return parseList[Limit](draft.Limits, lines)
 }
 
-// parseList reads the lines of a field as one List. Its exported callers are not inlined,
-// because in another package the argument of a generic function escapes to the heap.
+// parseList reads the lines of a field as one List. Its exported callers are not inlined, because
+// the argument of a generic function of another package escapes to the heap.
 func parseList[T Policy | Limit](field *draft.Field, lines []string) ([]T, error) {
+	if len(lines) == 0 { // as in most responses
+		return nil, nil
+	}
 	p := parser{Scanner: sf.Scanner{Text: strings.Join(lines, separator)}, field: field, item: -1}
 	var list []T
 	for p.next() {
@@ -98,7 +101,7 @@ type member struct {
 	unit   string
 	key    []byte
 	params Params         // the parameters that the field does not define
-	index  map[string]int // the indices of params by key, see indexParam
+	index  map[string]int // the indices of params by key, see Params.find
 }
 
 // store sets to, a *Policy or a *Limit, to the member.
@@ -209,8 +212,8 @@ func (p *parser) readMember() bool {
 	return true
 }
 
-// judge stores the first fault in the member at start. A missing parameter is a fault at start.
-// judge is called after the whole member, because a later duplicate replaces an earlier parameter
+// judge stores the first fault in the member at start. A missing parameter is a fault at start. It
+// runs after the whole member was read, because a later duplicate replaces an earlier parameter
 // (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge(start int) {
 	m := &p.member
@@ -274,7 +277,7 @@ func (p *parser) readParams(i int) bool {
 func (m *member) full(key string, def *draft.Param, n int) bool {
 	known := def != nil && m.seen&(1<<def.Slot) != 0
 	if def == nil {
-		known = m.indexParam(key) >= 0
+		known = m.params.find(key, &m.index) >= 0
 	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
@@ -301,26 +304,27 @@ func (m *member) set(d *draft.Param, kind sf.Kind, off int, s *sf.Scanner) {
 // setParam adds an extension parameter. If the key is a duplicate, it replaces the earlier
 // value in place (RFC 9651 Section 4.2.3.2).
 func (m *member) setParam(key string, value any) {
-	if at := m.indexParam(key); at >= 0 {
+	if at := m.params.find(key, &m.index); at >= 0 {
 		m.params[at].Value = value
 		return
 	}
 	m.params = append(m.params, Param{key, value})
 }
 
-// indexParam returns the index of the extension parameter with a key, or -1. If there are
-// many, it uses a map, because searches would take quadratic time.
-func (m *member) indexParam(key string) int {
-	if len(m.params) < manyParams {
-		return m.params.index(key)
+// find returns the index of the parameter with a key, or -1. If there are many parameters, it uses
+// a map, because searches would take quadratic time. known is a map of the parameters that were
+// indexed so far.
+func (ps Params) find(key string, known *map[string]int) int {
+	if len(ps) < manyParams {
+		return ps.index(key)
 	}
-	if m.index == nil {
-		m.index = make(map[string]int, maxParams)
+	if *known == nil {
+		*known = make(map[string]int, maxParams)
 	}
-	for i := len(m.index); i < len(m.params); i++ {
-		m.index[m.params[i].Key] = i
+	for i := len(*known); i < len(ps); i++ {
+		(*known)[ps[i].Key] = i
 	}
-	if i, ok := m.index[key]; ok {
+	if i, ok := (*known)[key]; ok {
 		return i
 	}
 	return -1

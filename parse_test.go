@@ -193,6 +193,24 @@ func TestParseHostile(t *testing.T) {
 	}
 }
 
+// The fault of an extension parameter that cannot be written names its place, and the Go types.
+func TestExtensionErrors(t *testing.T) {
+	for _, tc := range []struct {
+		params Params
+		want   string
+	}{
+		{Params{{"x", "y"}, {"z", 3}}, "extension parameter 2: wrong type, it must be an int64, float64, string, []byte, bool or time.Time, or a Token or DisplayString of httpsfv"},
+		{Params{{"secret key", "y"}}, "extension parameter 1: not well-formed"},
+		{Params{{"x", true}, {"y", "\x00"}}, "extension parameter 2: not well-formed"},
+		{Params{{"x", int64(MaxInteger + 1)}}, "extension parameter 1: out of range"},
+		{Params{{"x", true}, {"y", true}, {"x", true}}, "extension parameter 1: duplicate"},
+	} {
+		err := Limit{Name: "a", Params: tc.params}.Validate()
+		require.EqualError(t, err, "ratelimit: member 1 of RateLimit: "+tc.want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
 func TestFieldErrorText(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -200,7 +218,7 @@ func TestFieldErrorText(t *testing.T) {
 		want string
 	}{
 		{"a position", FieldError{Field: LimitField, Line: 1, Offset: 12, Item: 2, Param: "r", Err: ErrType},
-			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it must be an Integer from 0"},
+			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it must be an Integer from 0 to 999999999999999"},
 		{"no position", FieldError{Field: PolicyField, Offset: -1, Item: 3, Param: "pk", Err: ErrRange},
 			"ratelimit: member 4 of RateLimit-Policy: parameter pk: out of range, it must be a Byte Sequence, base64 between colons"},
 		{"a name that cannot be written", FieldError{Field: PolicyField, Offset: -1, Err: ErrSyntax},
@@ -209,15 +227,15 @@ func TestFieldErrorText(t *testing.T) {
 			"ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it must be a String of printable ASCII"},
 		{"a fault of the List", FieldError{Field: PolicyField, Offset: 7, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 8: not well-formed"},
 		{"a fault of the List at its beginning", FieldError{Field: PolicyField, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: not well-formed"},
-		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict"},
+		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict, upstream has a policy of this name with another w: give one of them another name"},
 		{"a parameter of the other field", FieldError{Field: LimitField, Offset: -1, Param: "w", Err: ErrDuplicate},
-			"ratelimit: member 1 of RateLimit: an extension parameter: duplicate"},
+			"ratelimit: member 1 of RateLimit: extension parameter 1: duplicate"},
 		{"an older field", FieldError{Field: "X-RateLimit-Reset", Offset: 0, Item: -1, Err: ErrSyntax}, "ratelimit: X-RateLimit-Reset, line 1, byte 1: not well-formed"},
 		{"a field of a dialect", FieldError{Field: "Acme Left", Offset: -1, Item: -1, Err: ErrSyntax}, "ratelimit: Acme Left: not well-formed, it must be the name of a field, with at most one *"},
 		{"an extension parameter", FieldError{Field: PolicyField, Offset: -1, Param: "secret", Err: ErrSyntax},
-			"ratelimit: member 1 of RateLimit-Policy: an extension parameter: not well-formed"},
+			"ratelimit: member 1 of RateLimit-Policy: extension parameter 1: not well-formed"},
 		{"a parameter in an older field", FieldError{Field: "RateLimit-Limit", Offset: -1, Param: "q", Err: ErrSyntax},
-			"ratelimit: member 1 of RateLimit-Limit: an extension parameter: not well-formed"},
+			"ratelimit: member 1 of RateLimit-Limit: extension parameter 1: not well-formed"},
 		{"no member", FieldError{Field: LimitField, Offset: 3, Item: -1, Err: ErrMissing},
 			"ratelimit: RateLimit, line 1, byte 4: missing"},
 		{"nothing", FieldError{}, "ratelimit: fields of limits, line 1, byte 1: "},

@@ -11,8 +11,8 @@ import (
 // A server SHOULD announce the same policies over a sequence of responses (draft-11 Section 3). The
 // zero Policy permits nothing.
 type Policy struct {
-	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name
-	// reports on the policy, see [Fields.PolicyOf].
+	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name belongs
+	// to the policy: see [Fields.PolicyOf].
 	Name         string
 	Quota        int64   // q, such as 100 quota units, 0 to MaxInteger, or [Unknown]; 0 permits nothing
 	Unit         Unit    // qu, such as "content-bytes"; "" is absent and means Requests; qu="" is read as ""
@@ -21,8 +21,8 @@ type Policy struct {
 	Params       Params  // all other parameters, in the order of the field
 }
 
-// A Unit is a quota unit (draft-11 Section 3.1.2). Units are registered with IANA (draft-11
-// Section 10.3), but all others are kept as they are. "" means Requests.
+// A Unit is a quota unit (draft-11 Section 3.1.2). Units are registered with IANA (draft-11 Section
+// 10.3). Unregistered units are kept as they are. "" means Requests.
 type Unit string
 
 // The quota units that draft-11 Section 3.1.2 defines.
@@ -55,11 +55,11 @@ type Param struct {
 	// "-", "." and "*" may follow (RFC 9651 Section 3.1.2). It SHOULD have a vendor's
 	// prefix, as "acme-burst" has (draft-11 Sections 3.1 and 4.1).
 	Key string
-	// Value is an int64 (an Integer, at most MaxInteger either way), a float64 (a Decimal of
-	// at most twelve digits before the point, written in thousandths, half to even), a
-	// string (printable ASCII), a []byte, a bool (true is written as the key alone), a
-	// time.Time (a Date, in whole seconds), or a Token or DisplayString of
-	// github.com/dunglas/httpsfv. Any other type is not written (ErrType).
+	// Value is an int64, a float64, a string, a []byte, a bool, a time.Time, or a Token or
+	// DisplayString of github.com/dunglas/httpsfv. Any other type is not written (ErrType). An
+	// int64 is an Integer, from -MaxInteger to MaxInteger. A float64 is a Decimal with at most
+	// twelve digits before the point, rounded to thousandths, half to even. A string is printable
+	// ASCII. A true is written as the key alone. A time.Time is a Date, in whole seconds.
 	Value any
 }
 
@@ -89,13 +89,13 @@ func (ps Params) equal(qs Params) bool {
 	return bytes.Equal(a, b)
 }
 
-// equalKey reports whether two partition keys are the same. An absent and an empty one differ.
+// equalKey reports whether two partition keys are the same. An absent and an empty key differ.
 func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
 // Equal reports whether p and q are the same on the wire, including the order of Params. An absent
-// value is not equal to a default or empty one.
+// value is not equal to a default or an empty value.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)

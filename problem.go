@@ -71,10 +71,10 @@ func NewProblem(typ string, violated ...string) *Problem {
 }
 
 // Error returns the status, the title or the type, and the detail in one line. Characters
-// that cannot be printed become U+FFFD.
+// that cannot be printed become U+FFFD. A nil p is "<nil>", as package fmt prints it.
 func (p *Problem) Error() string {
 	if p == nil {
-		p = &Problem{}
+		return "<nil>"
 	}
 	what := cmp.Or(p.Title, p.Type, "about:blank")
 	if p.Status != 0 {
@@ -177,8 +177,8 @@ func (p *Problem) extend(b []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// appendJSONString appends a string in JSON. It does not escape <, > and &, because people read a
-// problem, and it is not part of HTML. Package json writes the few strings with escapes.
+// appendJSONString appends a string in JSON. It does not escape <, > and &, because people read
+// problems, and a problem is not a part of HTML. Package json writes the few strings with escapes.
 func appendJSONString(b []byte, s string) []byte {
 	if text.All(s, text.Plain) {
 		b = append(b, '"')
@@ -193,9 +193,9 @@ func appendJSONString(b []byte, s string) []byte {
 }
 
 // UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal names
-// counts. A member whose type differs from that in RFC 9457 Section 3.1 is ignored. Members
-// without a struct field become Extensions, with their text in b. If b is not a JSON object,
-// or is nested too deeply for package json, the error wraps ErrSyntax, and p is unchanged.
+// counts. A member is ignored if its type is not the type in RFC 9457 Section 3.1. Members without
+// a struct field become Extensions, as they are written in b. If b is not a JSON object, or is
+// nested too deeply for package json, the error wraps ErrSyntax, and p is unchanged.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -241,7 +241,7 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sendProblem(w, r, status, body)
 }
 
-// document returns the status and the JSON with which p is sent.
+// document returns the status and the JSON of the response.
 func (p *Problem) document() (status int, body []byte, err error) {
 	if p == nil {
 		p = &Problem{}

@@ -244,7 +244,7 @@ func TestProblemError(t *testing.T) {
 		problem *Problem
 		want    string
 	}{
-		{nil, "ratelimit: problem about:blank"},
+		{nil, "<nil>"},
 		{&Problem{}, "ratelimit: problem about:blank"},
 		{&Problem{Type: "a"}, "ratelimit: problem a"},
 		{&Problem{Type: "a", Title: "b"}, "ratelimit: problem b"},

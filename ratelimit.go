@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
-// Section 4.1): what is left of the quota of a policy. It does not promise that requests
-// will be served (draft-11 Section 4.1.1). In the zero Limit nothing remains.
+// A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11 Section 4.1):
+// what is left of the quota of a policy. A limit does not promise that requests will be served
+// (draft-11 Section 4.1.1). In the zero Limit nothing remains.
 type Limit struct {
-	Name      string // of the [Policy] that the limit reports on, such as "burst"; may be empty
+	Name      string // the name of the [Policy], such as "burst"; may be empty
 	Remaining int64  // r, such as 37 quota units, 0 to MaxInteger, or [Unknown]
-	// Reset is t, such as SecondsOf(12), 0 to MaxInteger, or absent. It counts from the
-	// response. Until then the client may use no more than Remaining. Afterwards the whole
-	// quota need not be back (draft-11 Section 8.4).
+	// Reset is t, such as SecondsOf(12): 0 to MaxInteger, or absent. It counts from the arrival of
+	// the response. Before the reset, the client may use no more than Remaining. After the reset,
+	// the quota may still be incomplete (draft-11 Section 8.4).
 	Reset        Seconds
 	PartitionKey []byte // pk, as in the Policy
 	Params       Params // all other parameters, in the order of the field
 }
 
-// Unknown is a Remaining or Quota that an older response leaves out. The current fields
-// require both numbers, so such a member cannot be written: see [Fields.Writable].
+// Unknown is a Remaining or a Quota that an older field leaves out. The current fields require both
+// numbers, so a member with Unknown cannot be written: see [Fields.Writable].
 const Unknown = -1
 
 // MaxInteger is the largest number of quota units or seconds (RFC 9651 Section 3.3.1).
@@ -50,7 +50,7 @@ type Seconds struct {
 	ok bool  // not absent
 }
 
-// SecondsOf returns n seconds. Validate of the policy or limit checks n.
+// SecondsOf returns n seconds. It does not check n: [Policy.Validate] and [Limit.Validate] do.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
 // CeilSeconds returns d rounded up to whole seconds, so that a client never comes back too early.
@@ -63,10 +63,10 @@ func CeilSeconds(d time.Duration) Seconds {
 	return SecondsOf(max(n, 0))
 }
 
-// Value returns the number of seconds, and false if it is absent.
+// Value returns the number of seconds, and false if s is absent.
 func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
 
-// Duration returns s, and false if it is absent. It saturates at some 292 years.
+// Duration returns s, and false if s is absent. It saturates at some 292 years.
 func (s Seconds) Duration() (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch {
@@ -104,22 +104,23 @@ func longer(s, t Seconds) Seconds {
 	return s
 }
 
-// Fields holds the policies and limits of a response. Its strings may be parts of the header
-// that was read, which then stays in memory: clone names that you keep for long.
+// Fields contains the policies and limits of a response. Its strings may be parts of the header,
+// and then keep it in memory: clone names that you keep.
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read, and is not written. "" is none, and "ratelimit" the
-	// current fields. Current fields that [Parse] refuses are "ratelimit-lenient", and the form of
-	// the next draft is "ratelimit-next". Older forms are "draft-00" to "draft-07", "x-ratelimit"
-	// and others by family or vendor, or the name of one of [LegacyOptions].Dialects.
+	// Dialect is the name of the form that was read. It is not written. It is "" if nothing was
+	// read, and "ratelimit" for the current fields. It is "ratelimit-lenient" for current fields
+	// that [Parse] refuses, and "ratelimit-next" for the form of the next draft. An older form has
+	// the name of a draft ("draft-00" to "draft-07"), of a family ("x-ratelimit"), of a vendor, or
+	// of one of [LegacyOptions].Dialects.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
 	// [LegacyOptions.Reset]. It is not written.
 	Guessed bool `json:"guessed,omitempty"`
 
-	// exact has, by index in Limits, the resets that are not whole seconds, and 0 for all
-	// others. It may be shorter than Limits. See reset.
+	// exact has the resets that are not whole seconds, by index in Limits, and 0 for all other
+	// limits. It may be shorter than Limits.
 	exact []time.Duration
 }
 
@@ -157,8 +158,8 @@ func memberTexts[T fmt.Stringer](list []T) string {
 	return strings.Join(texts, separator)
 }
 
-// Join returns the policies and limits of f, followed by those of g, with the Dialect and Guessed
-// of f. It does not compare members with the same name; [Restrict] does.
+// Join returns the policies and limits of f, followed by the policies and limits of g. Dialect and
+// Guessed come from f. Join does not compare members with the same name; [Restrict] does.
 func (f Fields) Join(g Fields) Fields {
 	f.Policies = slices.Concat(f.Policies, g.Policies)
 	f.Limits = slices.Concat(f.Limits, g.Limits)
@@ -173,8 +174,8 @@ func withRoom[T any](list []T, n int) []T {
 	return append(make([]T, 0, len(list)+n), list...)
 }
 
-// Writable returns f without the members that [Fields.Set] cannot write: limits whose
-// Remaining is [Unknown], and policies whose Quota is.
+// Writable returns f without the members that [Fields.Set] cannot write: limits whose Remaining is
+// [Unknown], and policies whose Quota is Unknown.
 func (f Fields) Writable() Fields {
 	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Quota == Unknown })
 	f.Limits = slices.DeleteFunc(slices.Clone(f.Limits), func(l Limit) bool { return l.Remaining == Unknown })
@@ -182,21 +183,25 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
-// asCurrent converts f to what RateLimit and RateLimit-Policy can express, so that a client waits
-// as long and goes no faster. In a refusal, nothing remains of a limit that has only a reset.
+// asCurrent converts f to what RateLimit and RateLimit-Policy can express. A client of the result
+// waits as long as before, and goes no faster. If refused is true, Remaining becomes 0 in the limit
+// that may have refused.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
-	limits := make([]Limit, 0, len(f.Limits))
-	for _, l := range f.Limits {
+	limits, refuser := make([]Limit, 0, len(f.Limits)), -1
+	if refused {
+		refuser = f.refuser(&policies)
+	}
+	for i, l := range f.Limits {
 		p := policies.policy(&l)
-		spent := l.exhausted(p) || refused && l.Remaining == Unknown && l.Reset.ok
+		spent := l.exhausted(p) || i == refuser
 		if spent && l.Remaining == Unknown {
 			l.Remaining = 0
 		}
-		if spent && p.Quota == Unknown { // the policy is dropped, and its window with it
+		if spent && p.Quota == Unknown { // Writable drops the policy, and its window with it
 			l.Reset = l.wait(p)
 		}
-		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // the unit of a policy is dropped too
+		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // without its policy, a limit loses its unit
 			limits = append(limits, l)
 		}
 	}
@@ -204,7 +209,7 @@ func (f Fields) asCurrent(refused bool) Fields {
 	return f.Writable()
 }
 
-// explicit returns f with limits that have the same meaning without their policies.
+// explicit returns f with limits that mean the same without their policies.
 func (f Fields) explicit() Fields {
 	policies := newMatcher(f.Policies)
 	f.Limits = slices.Clone(f.Limits)
@@ -228,10 +233,10 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the first
-// with the name and partition key of l. Some servers write the key in only one field. If no policy
-// matches and l has no key, it is the only policy with that name. If l has a key, it is the only
-// one with that name and no key. Names are compared byte by byte.
+// PolicyOf returns the policy of f to which l belongs, and false if there is none. It is the first
+// policy with the name and partition key of l. Some servers write the key in only one of the two
+// fields. If no policy matches, a limit without a key gets the only policy with its name. A limit
+// with a key gets the only policy with its name that has no key. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	p := m.policy(&l)
@@ -241,9 +246,9 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	return *p, true
 }
 
-// Pairs returns each limit with its policy, as [Fields.PolicyOf] finds it, in the order of Limits.
-// It takes linear time. A limit without a policy gets one with its name, and with the Quota
-// [Unknown]. The pointers point into f: do not change what they point to.
+// Pairs iterates over Limits in order, each with the policy that [Fields.PolicyOf] returns. It
+// takes linear time. A limit without a policy is paired with a Policy that has its name and the
+// Quota [Unknown]. The pointers point into f: do not write through them.
 func (f Fields) Pairs() iter.Seq2[*Limit, *Policy] {
 	return func(yield func(*Limit, *Policy) bool) {
 		policies := newMatcher(f.Policies)
@@ -364,11 +369,12 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to reach first, and false if f has none.
-// In each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot
-// be compared, the smallest fraction of the quota decides. A limit without a known quota comes
-// later, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between
-// equal limits the longer Reset decides (absent is shortest), then the order in f.
+// Tightest returns the limit that a client is likely to reach first, and false if f has none. Among
+// limits of one unit, it is the limit with the lowest Remaining. Numbers of different units cannot
+// be compared, so between units the smallest fraction of the quota decides. A limit without a known
+// quota comes later, unless nothing remains of it. A limit whose Remaining is [Unknown] comes last.
+// Between equal limits the longer Reset decides, and then the order in f. An absent Reset is the
+// shortest.
 func (f Fields) Tightest() (Limit, bool) {
 	switch len(f.Limits) {
 	case 0:
@@ -403,7 +409,7 @@ func leastOf(f *Fields) uint64 {
 	return uint64(least) // Unknown is the largest
 }
 
-// A tightness holds the numbers of a limit that Tightest compares.
+// A tightness has the numbers of a limit that Tightest compares.
 type tightness struct {
 	remaining uint64 // Unknown is the largest
 	reset     int64  // an absent one is the shortest
@@ -446,8 +452,9 @@ func (l tightness) compareParts(m tightness) int {
 }
 
 // Validate returns nil if f can be announced. Call it when a program reads its policies from a
-// configuration. The error is that of [Fields.Set], or a [*FieldError] that wraps ErrDuplicate if
-// two members of one field have the same name and partition key. [Parse] and Set accept these.
+// configuration. If f cannot be written, it returns the error of [Fields.Set]. If two members of
+// one field have the same name and partition key, it returns a [*FieldError] that wraps
+// ErrDuplicate. [Parse] and Set accept such members.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
 	if _, _, err := f.append(room[:0]); err != nil {
@@ -467,8 +474,8 @@ func (f *Fields) unique() error {
 	return nil
 }
 
-// repeated returns the index of the first member of a list that has the identity of an earlier one,
-// or 0 if there is none.
+// repeated returns the index of the first member of a list that has the identity of an earlier
+// member, or 0 if there is none.
 func repeated[T any, M identified[T]](list []T) int {
 	if len(list) < 2 {
 		return 0
@@ -495,8 +502,8 @@ func (f *Fields) note(i int, precise time.Duration) {
 	f.exact[i] = precise
 }
 
-// precise returns the precise reset of a limit, 0 if there is none or if the Reset has been changed
-// since.
+// precise returns the precise reset of a limit. It returns 0 if there is none, or if Reset has
+// changed since.
 func (f *Fields) precise(i int) time.Duration {
 	if i < len(f.exact) && CeilSeconds(f.exact[i]) == f.Limits[i].Reset {
 		return f.exact[i]
@@ -504,9 +511,9 @@ func (f *Fields) precise(i int) time.Duration {
 	return 0
 }
 
-// UntilReset returns the time until the reset of Limits[i], from the arrival of the response, with
-// the fraction of a second that Reset rounds up. It is 1.5 s for X-RateLimit-Reset: 1.5, for which
-// Reset is 2. ok is false if Limits[i] has no Reset, or if there is no such limit. The time
+// UntilReset returns the time from the arrival of the response to the reset of Limits[i]. It keeps
+// the fraction of a second that Reset rounds up: for X-RateLimit-Reset: 1.5 it is 1.5 s, and Reset
+// is 2. The result ok is false if Limits[i] has no Reset, or if there is no such limit. The time
 // saturates at some 292 years.
 func (f Fields) UntilReset(i int) (d time.Duration, ok bool) {
 	if i < 0 || i >= len(f.Limits) {

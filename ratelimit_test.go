@@ -329,8 +329,8 @@ func TestParamsGet(t *testing.T) {
 }
 
 func TestInvalidString(t *testing.T) {
-	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0>`, Policy{Quota: -2}.String())
-	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0>`, Limit{Remaining: -2}.String())
+	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0 to 999999999999999>`, Policy{Quota: -2}.String())
+	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0 to 999999999999999>`, Limit{Remaining: -2}.String())
 	require.Equal(t, `"a";w=60`, Policy{Name: "a", Quota: Unknown, Window: SecondsOf(60)}.String(), "not a member: q is missing")
 	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.String(), "not a member: r is missing")
 }

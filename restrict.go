@@ -5,24 +5,27 @@ import (
 	"slices"
 
 	"github.com/httpfields/ratelimit/internal/draft"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Restrict joins the limits of upstream with those of an intermediary (draft-11 Section 7.2). The
-// result is never more permissive than upstream. For an http.Header, use [RestrictHeader].
+// Restrict joins the limits of upstream with the own limits of an intermediary (draft-11 Section
+// 7.2). The result is never more permissive than upstream. For an http.Header, use
+// [RestrictHeader].
 //
-// Of two policies with the same name and partition key the result has the lower Quota, and the
-// Window that is not absent. Of two such limits it has the lower Remaining and the longer Reset; a
-// known value replaces one that is Unknown or absent. If exactly one of them has nothing remaining,
-// its Reset is taken, so that clients wait no longer than either side asks. Everything else is that
-// of upstream. All other members are kept, those of upstream first.
+// Two members with the same name and partition key become one. A policy gets the lower Quota, and
+// the Window that is not absent. A limit gets the lower Remaining and the longer Reset. A known
+// value replaces a value that is Unknown or absent. If exactly one of two limits has nothing
+// remaining, its Reset counts, so that clients wait no longer than either side asks. If that Reset
+// is 0, the pace of the other limit takes its place. All else comes from upstream. The other
+// members of own follow the members of upstream.
 //
-// On error the result is upstream unchanged. The error is that of [Fields.Validate] for own,
-// or a [*FieldError]:
+// On error the result is upstream unchanged. The error comes from [Fields.Validate] for own, or is
+// a [*FieldError]:
 //
 //   - ErrConflict with Param "qu" or "w", if two policies with the same name and partition
 //     key differ in unit or window. Item is the index in own.Policies.
-//   - ErrConflict with Field LimitField, if a client might go faster. The limit would
-//     belong to no policy, or to one with another unit or window or a higher quota.
+//   - ErrConflict with Field LimitField, if a limit would belong to no policy, or to one with
+//     another unit or window or a higher quota. A client might then go faster.
 //   - ErrTooMany, if a field would have more than 1024 members.
 func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {
@@ -94,8 +97,8 @@ func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int)
 	return out, nil
 }
 
-// find returns the index of the member of list that has the identity of m, or -1. If index is
-// not nil, it has all members.
+// find returns the index of the member of list that has the identity of m, or -1. If index is not
+// nil, it has the indices of all members.
 func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 	if index != nil {
 		if i, ok := index[identify(m.nameAndKey())]; ok {
@@ -112,8 +115,8 @@ func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
 	return -1
 }
 
-// difference returns the key of the parameter in which two policies with the same name
-// conflict, "" if they do not.
+// difference returns the key of the parameter in which two policies with the same name conflict, or
+// "".
 func difference(p, q *Policy) string {
 	switch {
 	case p.Unit.Canonical() != q.Unit.Canonical():
@@ -130,9 +133,9 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {
 	case !alike && spent:
-		reset = l.Reset
+		reset = l.resetBeside(m, q)
 	case !alike:
-		reset = m.Reset
+		reset = m.resetBeside(l, p)
 	case reset.ok:
 		wait, other := l.wait(p), m.wait(q)
 		reset = longer(reset, longer(wait, other))
@@ -140,8 +143,18 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
 }
 
-// changed reports whether a client might go faster by out. A limit of f then belongs to no
-// policy there, or to one with another unit or window or a higher quota.
+// resetBeside returns the Reset of l joined with m. Nothing remains of l, and something of m. If l
+// asks for no wait, the Reset is the pace of m, so that the client goes no faster.
+func (l *Limit) resetBeside(m *Limit, q *Policy) Seconds {
+	left := lower(m.Remaining, q.Quota)
+	if l.Reset != SecondsOf(0) || left <= 0 || m.Reset.n <= 0 || !q.Unit.countsRequests() {
+		return l.Reset
+	}
+	return SecondsOf(text.MulDivUp(uint64(m.Reset.n), 1, uint64(left)))
+}
+
+// changed reports whether a client might go faster with out than with f. In out, a limit of f then
+// belongs to no policy, or to a policy with another unit or window or a higher quota.
 func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
@@ -166,8 +179,49 @@ func sideBySide(upstream, own Fields) Fields {
 		}
 		return 1
 	}
-	slices.SortStableFunc(f.Policies, func(p, q Policy) int { return rank(p) - rank(q) }) // the first of a name counts
+	slices.SortStableFunc(f.Policies, func(p, q Policy) int { return rank(p) - rank(q) }) // the first policy with a name counts
 	return f
+}
+
+// shareNames reports whether two members of a list have one name, whatever their partition keys.
+func shareNames[T any, M identified[T]](list []T) bool {
+	if len(list) < 2 {
+		return false
+	}
+	seen := make(map[string]bool, len(list))
+	for i := range list {
+		name, _ := M(&list[i]).nameAndKey()
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
+}
+
+// has reports whether f contains the members that sideBySide adds for own. A second gateway with
+// the limits of the first gateway then changes nothing.
+func (f Fields) has(own Fields) bool {
+	there := make(map[string]bool, len(f.Policies)+len(f.Limits))
+	for _, p := range f.Policies {
+		there[p.String()] = true
+	}
+	requests := map[string]bool{} // the names of limits of requests
+	for l, p := range f.Pairs() {
+		there[l.String()] = true
+		requests[l.Name] = requests[l.Name] || p.Unit.countsRequests()
+	}
+	for _, p := range own.Policies {
+		if dropped := !p.Unit.countsRequests() && requests[p.Name]; !dropped && !there[p.String()] {
+			return false
+		}
+	}
+	for _, l := range own.explicit().Limits {
+		if !there[l.String()] {
+			return false
+		}
+	}
+	return true
 }
 
 // without returns f without the policies in other units that share a name with a limit of

@@ -14,35 +14,36 @@ import (
 // RestrictOptions are the options of [RestrictHeader]. The zero value is ready to use.
 type RestrictOptions struct {
 	Legacy LegacyOptions // how older fields are read: see [ParseAny]
-	// Refused is true if the own limiter has refused the request. RestrictHeader then adds a
-	// Retry-After with the longest wait of the limits, if one of them has a wait.
+	// Refused is true if the gateway's own limiter has refused the request. RestrictHeader then
+	// adds a Retry-After with the longest wait of the limits, if there is one.
 	Refused bool
-	// Dialects are older forms that are written next to the current fields. If the response
-	// already has the fields of one, they are lowered instead. If two of them have a field in
-	// common, the first counts. It is an error if one is nil, or writes RateLimit, as [Draft07]
-	// does: that one is not written.
+	// Dialects are older forms that are written next to the current fields. If the response already
+	// has fields of a dialect, these are lowered instead. If two dialects have a field in common,
+	// the first counts. A nil dialect is an error, and so is one that writes RateLimit, such as
+	// [Draft07]. Such a dialect is not written.
 	Dialects []*Dialect
 }
 
-// RestrictHeader joins own limits with those in the header of a response, in any form, as
-// [Restrict] does. It is for gateways. With net/http, put a Middleware of package announce in front
-// of a reverse proxy instead: it calls RestrictHeader. If the status is a refusal, a reset alone is
-// a wait.
+// RestrictHeader joins a gateway's own limits with the limits in the header of a response, in any
+// form, as [Restrict] does. With net/http, put a Middleware of package announce in front of a
+// reverse proxy instead: it calls RestrictHeader. If the status is a refusal, a limit that has only
+// a reset asks for a wait.
 //
-//   - RateLimit-Policy and RateLimit get the members of both, in any spelling of the keys. If
-//     policies of one name mean different things (ErrConflict), both stay. A malformed field is
-//     replaced, or stays if there is nothing to write.
-//   - Each older form is lowered alone, because a client may know no other. A limit of own lowers
-//     the older limit of the same name. The tightest remaining limit of own lowers the form's
-//     tightest limit of requests. The pace of upstream never rises. Numbers keep their format.
-//     Lines with several numbers, and JSON, stay.
-//   - Retry-After, if it is there, is raised to the longest wait of own.
+//   - RateLimit-Policy and RateLimit, in any spelling of the keys, get the members of both sides.
+//     If two policies with one name differ (ErrConflict), both stay. A malformed field is replaced.
+//     If there is nothing to write, the malformed field stays.
+//   - Each older form is lowered alone, because a client may know no other form. A limit of own
+//     lowers the older limit of the same name. The tightest of the other own limits lowers the
+//     form's tightest limit of requests. The pace never rises. Numbers keep their format. Lines
+//     with several numbers, and JSON, stay as they are.
+//   - A Retry-After is raised to the longest wait of own. In a refusal a 0 stays, because it
+//     overrules no wait: see [Advisor.Advise].
 //
 // If own was read from older fields, it is converted to what the current fields can express.
 //
-// RestrictHeader writes what it can, even if it returns an error. The error is that of [ParseAny],
-// [Restrict] or [Fields.Validate], ErrRange for an older field that cannot hold its number, or
-// about one of the Dialects.
+// RestrictHeader writes what it can, even if it returns an error. The error joins the errors of
+// [ParseAny], [Restrict] and [Fields.Validate], ErrRange for each older field that cannot express
+// its number, and errors about the Dialects.
 func RestrictHeader(h http.Header, status int, own Fields, o RestrictOptions) error {
 	if h == nil {
 		return errNilHeader
@@ -58,7 +59,7 @@ func RestrictHeader(h http.Header, status int, own Fields, o RestrictOptions) er
 	return text.JoinErrors(j.errs...)
 }
 
-// A joining joins own limits with those in the header of a response.
+// A joining joins own limits with the limits in the header of a response.
 type joining struct {
 	status  int // of the response
 	refused bool
@@ -84,7 +85,7 @@ func (j *joining) choose(dialects []*Dialect) {
 		case err != nil:
 			j.forms = slices.DeleteFunc(slices.Clone(dialects), func(d *Dialect) bool { return d.conflict() != nil })
 			j.note(fmt.Errorf("ratelimit: RestrictOptions.Dialects[%d]: %w", i, err))
-		case d.custom: // its names may be read in no other way
+		case d.custom: // ParseAny may not know its names otherwise
 			j.options.Dialects = append(slices.Clip(j.options.Dialects), d)
 		}
 	}
@@ -109,8 +110,9 @@ func (j *joining) join(h http.Header, own Fields) Fields {
 	return own
 }
 
-// find returns the fields of limits. It moves the lines of a current field from other spellings of
-// its name, such as RateLimit, to its key. Otherwise they would stay next to the joined lines.
+// find returns the fields of limits. If a current field is under another spelling of its key, such
+// as RateLimit, find moves the lines to the key. Otherwise they would stay next to the joined
+// lines.
 func (j *joining) find(h http.Header) (found []older.Field, ok bool) {
 	found, ok = older.Find(nil, h, j.options.tables(nil))
 	moved := false
@@ -137,8 +139,12 @@ func (j *joining) joinFound(h http.Header, own Fields, found []older.Field) Fiel
 	}
 	upstream := j.upstream(h, found)
 	f, err := restrict(upstream, own)
-	if err != nil {
-		j.note(err)
+	j.note(err)
+	conflict := err != nil || shareNames(upstream.Policies) || shareNames(upstream.Limits) // at this gateway, or at another one
+	switch {
+	case conflict && upstream.has(own):
+		f = upstream
+	case err != nil:
 		f = sideBySide(upstream, own)
 	}
 	j.note(f.write(h, replaceLine))
@@ -160,14 +166,17 @@ func (j *joining) upstream(h http.Header, found []older.Field) Fields {
 	return f.asCurrent(j.silent)
 }
 
-// delay raises Retry-After to the waits of own, even if own cannot be announced. Clients obey a new
-// Retry-After before all limits, so it ends no earlier than the waits of upstream's limits.
+// delay raises Retry-After to the waits of own, even if own cannot be announced. Clients obey a
+// Retry-After before all limits, so a new one ends no earlier than the waits of upstream's limits.
 func (j *joining) delay(h http.Header, own, joined Fields) {
 	wait := own.RetryAfter()
-	delays := slices.ContainsFunc(h[text.RetryAfterKey], func(line string) bool { // fewer clients read X-Retry-After
+	delays := slices.ContainsFunc(h[text.RetryAfterKey], func(line string) bool { // X-Retry-After does not count: fewer clients read it
 		_, ok := text.ParseRetryAfter(line)
 		return ok
 	})
+	if a := (Advice{Fields: joined}); !j.refused && a.refused(j.status) && j.asksForZero(h) {
+		wait = Seconds{} // a 0 overrules no wait, but a longer Retry-After would
+	}
 	if j.refused || wait.ok && !delays {
 		wait = longer(wait, joined.RetryAfter())
 	}
@@ -180,11 +189,18 @@ func (j *joining) isSilent(h http.Header, upstream Fields) bool {
 		return false
 	}
 	_, asked := ParseRetryAfter(h, j.options.Now)
-	return !asked
+	return !asked || j.asksForZero(h)
 }
 
-// writeForms writes each of the older forms once, without the resets if it cannot hold them. A form
-// of upstream is lowered in place. Of two forms with the same fields the first counts.
+// asksForZero reports whether Retry-After asks for a wait of 0.
+func (j *joining) asksForZero(h http.Header) bool {
+	wait, asked := ParseRetryAfter(h, j.options.Now)
+	return asked && wait == 0
+}
+
+// writeForms writes each of the older forms once. If a form cannot express the resets, they are
+// left out. A form that upstream sends is lowered instead. If two forms have the same fields, the
+// first counts.
 func (j *joining) writeForms(h http.Header, joined Fields) {
 	for i, d := range j.forms {
 		if slices.Contains(j.forms[:i], d) || j.speaks(h, d) {
@@ -197,8 +213,8 @@ func (j *joining) writeForms(h http.Header, joined Fields) {
 	}
 }
 
-// speaks reports whether upstream has fields of a dialect that can be lowered: with what
-// remains, or, in a refusal, with a reset.
+// speaks reports whether upstream has a field of d that can be lowered: a remaining, used units or,
+// in a refusal, a reset.
 func (j *joining) speaks(h http.Header, d *Dialect) bool {
 	for key, lines := range h {
 		role, ok := d.table().Role(key)

@@ -18,15 +18,16 @@ import (
 //   - Retry-After (RFC 9110 Section 10.2.3);
 //   - the longest wait of the fields that servers send in its place: X-Retry-After,
 //     X-RateLimit-Wait, and names with a vendor's prefix or a unit of time, such as
-//     X-Throttle-Wait-Seconds. They may also contain Unix seconds, or a duration such as 1m30s.
-//     Their 0 is ignored: some servers always send it. If there are more than 1024, none is read.
+//     X-Throttle-Wait-Seconds. Their values may also be Unix seconds, or a duration such as 1m30s.
+//     A 0 is ignored, because some servers always send it. If there are more than 1024 such fields,
+//     none is read.
 //
-// If a field has several lines, the first that can be read counts, of at most 16. A number is
-// in seconds, unless the name contains another unit, and may have a fraction. A date is an
-// HTTP-date in any of its three forms, or a timestamp of RFC 3339. The wait until a date is
-// counted from the field Date. It is counted from received if Date is absent or more than a
-// day off, or if the response comes from a cache. A year of two digits is at most 50 years
-// ahead (RFC 9110 Section 5.6.7). The wait saturates.
+// If a field has several lines, the first readable line counts, among the first 16. A number is in
+// seconds, unless the name contains another unit, and may have a fraction. A date is an HTTP-date
+// in any of its three forms, or a timestamp of RFC 3339. The wait until a date is counted from the
+// field Date. It is counted from received if Date is absent or more than a day off, or if the
+// response comes from a cache. A year of two digits is at most 50 years ahead (RFC 9110 Section
+// 5.6.7). The wait saturates.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := text.Clock{Header: h, Arrived: received}
 	if d, ok := readRetryAfter(&c); ok {
@@ -59,10 +60,11 @@ func retryAfterMs(h http.Header) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// firstLines returns the lines of a field that are read. Each may be long.
+// firstLines returns the lines of a field that are read. Reading more would take long, because a
+// line may be long.
 func firstLines(lines []string) []string { return lines[:min(len(lines), 16)] }
 
-// RetryAfter returns the longest wait of the limits with nothing remaining, absent if there
+// RetryAfter returns the longest wait of the limits with nothing remaining. It is absent if there
 // is none. The wait of a limit is its Reset or, if that is absent, the Window of its policy.
 func (f Fields) RetryAfter() Seconds {
 	policies := newMatcher(f.Policies)
@@ -75,9 +77,9 @@ func (f Fields) RetryAfter() Seconds {
 }
 
 // SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because Retry-After SHOULD
-// NOT end before the effective window (draft-11 Section 6). If f has no such wait, h is
-// unchanged. SetRetryAfter also raises a shorter Retry-After-Ms, and never shortens the wait that
-// [ParseRetryAfter] finds in h. It leaves one line, because some clients read only the first.
+// NOT end before the effective window (draft-11 Section 6). If f has no such wait, h is unchanged.
+// SetRetryAfter also raises a shorter Retry-After-Ms, and never shortens the wait that
+// [ParseRetryAfter] finds in h. It leaves one line, because some clients read only the first line.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
 // raiseRetryAfter is [Fields.SetRetryAfter] for a response that arrived at received. A zero
@@ -88,10 +90,10 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 		return
 	}
 	longest.n = min(longest.n, MaxInteger)
-	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read it ignore Retry-After
+	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read Retry-After-Ms ignore Retry-After
 		h[text.RetryAfterMsKey] = []string{strconv.FormatInt(longest.n*1000, 10)}
 	}
-	asked, ok := ParseRetryAfter(h, received) // from a field that servers send in its place, too
+	asked, ok := ParseRetryAfter(h, received) // also from the fields that servers send in its place
 	if !ok && !adds {
 		return
 	}

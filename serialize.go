@@ -35,15 +35,18 @@ func appendList[T Policy | Limit](b []byte, field string, list []T, partial bool
 			out = append(out, separator...)
 		}
 		var param string
+		var params Params
 		var err error
 		switch m := any(&list[i]).(type) { // through an interface method, out would escape
 		case *Policy:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		case *Limit:
 			out, param, err = m.append(out, partial)
+			params = m.Params
 		}
 		if err != nil {
-			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
+			return b, &FieldError{Field: field, Line: max(params.index(param), 0), Offset: -1, Item: i, Param: param, Err: err}
 		}
 	}
 	return out, nil
@@ -66,17 +69,18 @@ func FormatLimits(limits ...Limit) (string, error) {
 }
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It replaces
-// both fields, and deletes a field without members in f. h is the header section of a response,
-// never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a
-// client from following it (draft-11 Section 6).
+// both fields, and deletes a field without members in f. Never write the fields to trailers
+// (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a client from following it
+// (draft-11 Section 6).
 //
-// On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits], or another if
-// h is nil and f has members. Call [Fields.Writable] first if f was read from an older response.
+// On error h is unchanged. The error comes from [AppendPolicies] or [AppendLimits]. A nil h is an
+// error too, unless f has no members. Call [Fields.Writable] first if f was read from older fields.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to the two fields, for a second limiter. The error is that of
-// [Fields.Set]. If a line of h is malformed, clients ignore the new one too. If both limiters may
-// announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of a [Middleware].
+// Add adds a line to each of the two fields, for a second limiter. It returns the errors of
+// [Fields.Set]. If a line of h is malformed, clients ignore the new line too. If both limiters may
+// announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of package
+// announce.
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
@@ -96,7 +100,7 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key string, line 
 	return nil
 }
 
-// append appends the values of both fields to b. That of RateLimit begins at n.
+// append appends the values of both fields to b. The value of RateLimit begins at n.
 func (f *Fields) append(b []byte) (out []byte, n int, err error) {
 	if b, err = appendList(b, PolicyField, f.Policies, false); err != nil {
 		return nil, 0, err
@@ -105,8 +109,8 @@ func (f *Fields) append(b []byte) (out []byte, n int, err error) {
 	return out, len(b), err
 }
 
-// append appends p to b as an Item (RFC 9651 Section 4.1.3), or returns the key of the parameter
-// that cannot be written, and the cause. partial is as in appendList.
+// append appends p to b as an Item (RFC 9651 Section 4.1.3). On error it returns the key of the
+// parameter that cannot be written, and the cause. partial is as in appendList.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, p.Name)
 	if !ok {
@@ -173,17 +177,19 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	return l.Params.append(b, draft.Limits, written)
 }
 
-// append appends extension parameters (RFC 9651 Section 4.1.1.2) after written defined ones.
+// append appends extension parameters (RFC 9651 Section 4.1.1.2). written is the number of
+// parameters before them.
 func (ps Params) append(b []byte, field *draft.Field, written int) ([]byte, string, error) {
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
+	var known map[string]int // the indices of ps by key
 	for i := range ps {
 		p := &ps[i]
 		switch {
 		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.Find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
+		case field.Find(p.Key) != nil || ps[:i].find(p.Key, &known) >= 0:
 			return nil, p.Key, ErrDuplicate
 		}
 		b = append(b, ';')

@@ -17,7 +17,7 @@ import (
 )
 
 // The vectors give the tables of the tests to other implementations.
-// testdata/vectors/README.md describes their form, and schema.json defines it. A case begins
+// ratelimittest/vectors/README.md describes their form, and schema.json defines it. A case begins
 // with its input, which has a type. The result of this package follows.
 
 // TestVectors fails if the files differ from the tables of the tests, or if an input cannot be read
@@ -62,7 +62,7 @@ type madeVector struct {
 func TestVectorRules(t *testing.T) {
 	conformance, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
-	files, err := filepath.Glob("testdata/vectors/*.json")
+	files, err := filepath.Glob("ratelimittest/vectors/*.json")
 	require.NoError(t, err)
 	section := regexp.MustCompile(`^(9110|9457|9651)-\d+(\.\d+)*$`)
 	rules := map[string]bool{}
@@ -392,7 +392,7 @@ func legacyVectors(t *testing.T) {
 		header := trial.VectorHeader(trial.Spell(wire, late))
 		list = append(list, trial.ResponseVector{Name: name, Group: group, Header: header, Arrived: late})
 	}
-	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines"} {
+	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines", "shares"} {
 		for _, tc := range readTable(group) {
 			add(group, tc.name, tc.wire)
 		}

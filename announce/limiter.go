@@ -8,10 +8,9 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A FixedWindow is the state of a limiter that counts in windows of time. Use it for a sliding log
-// too: Used is then the number of entries, and Left the time until the oldest entry expires. For
-// a limiter that also counts a part of the previous window, as go-chi/httprate does, use
-// [SlidingWindow], or clients wait longer than necessary.
+// A FixedWindow is the state of a limiter that counts in windows of time. For a sliding log, Used
+// is the number of entries, and Left is the time until the oldest entry expires. For a limiter that
+// also counts a part of the previous window, use [SlidingWindow]: otherwise clients wait too long.
 type FixedWindow struct {
 	Name   string        // of the policy
 	Quota  int64         // quota units that a window has, such as 100
@@ -21,13 +20,13 @@ type FixedWindow struct {
 }
 
 // Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=60;t=12 for the
-// numbers above. [ratelimit.Fields.Join] joins several. Remaining is Quota − Used, at least 0, and Reset is
-// Left. If both Used and Left are 0 or less, the next request begins a window, so Reset is a whole
-// window. Numbers are cut to the range of the fields. Times are rounded up to whole seconds, at
-// least one, so that no client comes back too early.
+// numbers above. [ratelimit.Fields.Join] adds the Fields of other limiters. Remaining is Quota −
+// Used, at least 0, and Reset is Left. If both Used and Left are 0 or less, the next request begins
+// a window, so Reset is Window. Numbers are cut to the range of the fields. Times are rounded up to
+// whole seconds, at least one, so that no client comes back too early.
 //
-// A client that saves its quota for the end of a window may send twice the quota at once: see
-// [ratelimit.Limit.Cap]. If many clients wait for the same end, see [ratelimit.Limit.Jitter] (draft-11 Section 8.5).
+// A client may save its quota for the end of a window, and send twice the quota at once: see
+// [ratelimit.Limit.Cap]. If many clients wait for one end, see [ratelimit.Limit.Jitter].
 func (w FixedWindow) Fields() ratelimit.Fields {
 	p := ratelimit.Policy{Name: w.Name, Quota: min(max(w.Quota, 0), ratelimit.MaxInteger)}
 	if w.Window > 0 {
@@ -52,10 +51,10 @@ type SlidingWindow struct {
 	Left     time.Duration // how long the current window still lasts, such as 30 s; at most Window
 }
 
-// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=20;t=30 for
-// the numbers above, cut and rounded as by [FixedWindow.Fields]. Remaining is Quota − Current −
+// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=20;t=30 for the
+// numbers above, cut and rounded as by [FixedWindow.Fields]. Remaining is Quota − Current −
 // Previous × Left ÷ Window, rounded down, at least 0. If something remains, or Quota is 0, Reset is
-// Left. Otherwise it is the time until Remaining is 1 if no further request is served.
+// Left. Otherwise Reset is the time until Remaining is 1, if no further request is served.
 func (w SlidingWindow) Fields() ratelimit.Fields {
 	p := ratelimit.Policy{Name: w.Name, Quota: min(max(w.Quota, 0), ratelimit.MaxInteger)}
 	window, left := max(w.Window, 0), min(max(w.Left, 0), max(w.Window, 0))
@@ -65,7 +64,7 @@ func (w SlidingWindow) Fields() ratelimit.Fields {
 		p.Window = ratelimit.CeilSeconds(window)
 		l.Remaining = max(l.Remaining-text.MulDivUp(uint64(left), uint64(previous), uint64(window)), 0)
 	}
-	// slide returns how long a window moves on until less than quota of what was spent is in it.
+	// slide returns the time until fewer than quota of the spent units are in the window.
 	slide := func(spent, quota int64) time.Duration {
 		return time.Duration(text.MulDivUp(uint64(spent-quota+1), uint64(window), uint64(spent)))
 	}
@@ -74,42 +73,40 @@ func (w SlidingWindow) Fields() ratelimit.Fields {
 	case l.Remaining > 0 || p.Quota == 0:
 	case current < p.Quota:
 		wait = left - window + slide(previous, p.Quota-current)
-	default: // the current window is the previous one then
+	default: // the current window has become the previous window by then
 		wait = time.Duration(text.SaturatingAdd(int64(left), int64(slide(current, p.Quota))))
 	}
 	l.Reset = atLeastSecond(wait)
 	return oneLimit(p, l)
 }
 
-// atLeastSecond rounds d up to whole seconds, at least one.
 func atLeastSecond(d time.Duration) ratelimit.Seconds {
 	return ratelimit.CeilSeconds(max(d, time.Second))
 }
 
-// oneLimit returns the Fields of one policy and its limit.
 func oneLimit(p ratelimit.Policy, l ratelimit.Limit) ratelimit.Fields {
 	return ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
 }
 
-// A TokenBucket is the state of a token bucket, or of the generic cell rate algorithm (GCRA), as in
-// x/time/rate, redis_rate and throttled.
+// A TokenBucket is the state of a token bucket or of GCRA, as in x/time/rate, redis_rate and
+// throttled.
 type TokenBucket struct {
 	Name      string  // of the policy
 	Burst     int64   // tokens that the bucket can hold, such as 20
-	PerSecond float64 // tokens that flow into it each second, such as 0.1
-	Tokens    float64 // tokens in it now, such as 7.5; below 0 if some are reserved in advance; NaN is 0
+	PerSecond float64 // tokens that flow into the bucket each second, such as 0.1
+	Tokens    float64 // tokens in the bucket now, such as 7.5; below 0 if some are reserved in advance; NaN is 0
 }
 
-// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for the
-// numbers above, cut and rounded as by [FixedWindow.Fields]. Quota is Burst, and Window is the time
-// in which an empty bucket fills. Remaining is the number of whole tokens. Reset is the time until
-// there is one more, so that a refused request of one token could pass. For requests of several
-// tokens see [Refuse]. If PerSecond is 0, there is neither Window nor Reset.
+// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for the numbers
+// above, cut and rounded as by [FixedWindow.Fields]. Quota is Burst, and Window is the time in
+// which an empty bucket fills. Remaining is the number of whole tokens. Reset is the time until
+// there is one more. Then a refused request of one token could pass. For requests of several tokens
+// see [Refuse]. If PerSecond is 0, both Window and Reset are absent.
 //
-// If a limiter returns the time until its bucket is full, as redis_rate does in ResetAfter, Tokens
-// is Burst − PerSecond × that time in seconds. Burst should exceed PerSecond by at least 1, because
-// Reset is in whole seconds. With 2 tokens a second, clients send one request a second if Burst is
-// 2, and two if Burst is 3.
+// Some limiters return only the time until the bucket is full, such as ResetAfter of redis_rate.
+// Tokens is then Burst − PerSecond × this time in seconds. Burst should exceed PerSecond by at
+// least 1, because Reset is in whole seconds. With 2 tokens a second, clients send one request a
+// second if Burst is 2, and two if Burst is 3.
 func (b TokenBucket) Fields() ratelimit.Fields {
 	p := ratelimit.Policy{Name: b.Name, Quota: min(max(b.Burst, 0), ratelimit.MaxInteger)}
 	tokens := min(b.Tokens, float64(p.Quota))
@@ -127,7 +124,7 @@ func (b TokenBucket) Fields() ratelimit.Fields {
 
 // flowTime returns the time in which tokens flow into a bucket, at least a second.
 func flowTime(tokens, perSecond float64) ratelimit.Seconds {
-	const noise = 4e-16 // of a rate that is a quotient: 17 in 7 seconds is 7 seconds, not 8
+	const noise = 4e-16 // of a rate that is a quotient: 17 tokens in 7 seconds take 7 seconds, not 8
 	s := min(math.Ceil(tokens/perSecond*(1-noise)), ratelimit.MaxInteger)
 	return ratelimit.SecondsOf(max(int64(s), 1))
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// Refuse answers a request that exceeds a limit. It replaces the fields of w by those of f
-// ([ratelimit.Fields.Set]), lowers the older fields ([ratelimit.RestrictHeader]), raises Retry-After
-// ([ratelimit.Fields.SetRetryAfter]), and sends p ([ratelimit.Problem.ServeHTTP]). A nil p is
-// NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, Refuse exposes the
+// Refuse answers a request that exceeds a limit. It replaces the current fields of w
+// ([ratelimit.Fields.Set]), lowers the older fields ([ratelimit.RestrictHeader]), raises
+// Retry-After ([ratelimit.Fields.SetRetryAfter]), and sends p ([ratelimit.Problem.ServeHTTP]). A
+// nil p is NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, Refuse exposes the
 // fields to scripts ([ratelimit.Expose]). Behind a [Middleware], the response also announces the
 // limits of its Decision.
 //
-// If something remains, but less than the request costs, the fields do not contain the time at
-// which enough is available. Set Retry-After to this time before the call: Refuse keeps it.
+// If a limit has fewer units left than the request costs, its Reset may be too early. Set
+// Retry-After before the call to the time until enough is available: Refuse keeps it.
 //
-// On error nothing is written. The error wraps ErrMissing if p names a violated policy that
-// is not in f. Otherwise it is that of [ratelimit.Fields.Set] or [ratelimit.Problem.MarshalJSON].
+// On error nothing is written. If p names a violated policy that is not in f, the error wraps
+// ErrMissing. Otherwise it comes from [ratelimit.Fields.Set] or [ratelimit.Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields, p *ratelimit.Problem) error {
 	p, err := refusalOf(&f, p, nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields, p *ratel
 		if lines := h["Access-Control-Allow-Origin"]; len(lines) > 0 && lines[0] != "" {
 			ratelimit.Expose(h)
 		}
-	} else { // lower the older fields, as far as they can express it
+	} else { // lower the older fields, as far as possible
 		_ = ratelimit.RestrictHeader(h, cmp.Or(p.Status, http.StatusTooManyRequests), f, ratelimit.RestrictOptions{Refused: true})
 	}
 	p.ServeHTTP(w, r)
@@ -45,7 +45,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields, p *ratel
 }
 
 // refusalOf returns the problem of a refusal: p, or the default problem with the violated policies
-// if p is nil. On error it returns the parts that can be sent.
+// if p is nil. If the Extensions cannot be sent, it leaves them out, and returns an error.
 func refusalOf(f *ratelimit.Fields, p *ratelimit.Problem, violated []string) (_ *ratelimit.Problem, err error) {
 	if p == nil {
 		p = ratelimit.NewProblem(ratelimit.QuotaExceeded, violated...)
@@ -65,7 +65,6 @@ func refusalOf(f *ratelimit.Fields, p *ratelimit.Problem, violated []string) (_ 
 	return p, err
 }
 
-// names reports whether f has a policy or a limit with that name.
 func names(f *ratelimit.Fields, policy string) bool {
 	return slices.ContainsFunc(f.Policies, func(p ratelimit.Policy) bool { return p.Name == policy }) ||
 		slices.ContainsFunc(f.Limits, func(l ratelimit.Limit) bool { return l.Name == policy })

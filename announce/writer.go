@@ -15,8 +15,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A serving is one request in a Handler. It is the context of the handlers behind it, which
-// read its Decision, perhaps from other goroutines. Only their ResponseWriter changes it.
+// A serving is one request in a Handler. It is the context of the handlers behind, which may read
+// its Decision from other goroutines. Only their ResponseWriter changes a serving.
 type serving struct {
 	context.Context
 	by       *handler
@@ -29,12 +29,12 @@ type serving struct {
 
 	mu        sync.Mutex           // http.TimeoutHandler may leave a Handler running behind it
 	announced bool                 // the fields are in the header
-	inner     []*ratelimit.Dialect // which the Handlers behind it write
+	inner     []*ratelimit.Dialect // dialects of the Handlers behind
 }
 
 type servingKey struct{}
 
-// Value returns the serving itself for its key, so that it needs no second context.
+// Value returns the serving itself for its key, so that no second context is needed.
 func (s *serving) Value(key any) any {
 	if key == (servingKey{}) {
 		return s
@@ -48,7 +48,7 @@ func (s *serving) announces() bool {
 
 // DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, without
 // Done. Without a Middleware, or if its Take failed, ok is false. Do not change its slices and
-// its Problem: they are shared.
+// Problem: they are shared.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s, ok := ctx.Value(servingKey{}).(*serving)
 	if !ok || !s.decided {
@@ -59,8 +59,7 @@ func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	return &copied, true
 }
 
-// lookInFront keeps the fields that another limiter has written in front of the Handler: a handler
-// behind may replace them.
+// lookInFront keeps the fields of another limiter in front: a handler behind may replace them.
 func (s *serving) lookInFront() {
 	for key, lines := range s.writer.Header() {
 		if older.Knows(key) {
@@ -72,9 +71,8 @@ func (s *serving) lookInFront() {
 	}
 }
 
-// joinFront joins the limits of that other limiter with the header of a response. A reverse proxy
-// may have deleted these fields, after an informational response, or added those of upstream to
-// them.
+// joinFront joins the limits of the limiter in front with the header of a response. A reverse proxy
+// may have deleted these limits after an informational response, or added upstream's to them.
 func (s *serving) joinFront(h http.Header, status int, refused bool) error {
 	for key, lines := range s.front {
 		switch now := h[key]; {
@@ -87,15 +85,14 @@ func (s *serving) joinFront(h http.Header, status int, refused bool) error {
 	for _, key := range [...]string{"Date", "Age", "X-From-Cache"} { // from which ParseAny counts points in time
 		s.front[key] = h[key]
 	}
-	front, _ := ratelimit.ParseAny(s.front, ratelimit.LegacyOptions{}) // a malformed field is reported if it is still there
+	front, _ := ratelimit.ParseAny(s.front, ratelimit.LegacyOptions{}) // RestrictHeader reports the malformed fields of h
 	if len(front.Limits)+len(front.Policies) == 0 {
 		return nil
 	}
 	return ratelimit.RestrictHeader(h, status, front, ratelimit.RestrictOptions{Refused: refused})
 }
 
-// announce joins the Decision with the header of a response, once, before the header is
-// sent with a final status.
+// announce joins the Decision with the header, once, before a final status is sent.
 func (s *serving) announce(status int) {
 	if s.announced || !s.announces() {
 		return
@@ -121,8 +118,8 @@ func (s *serving) announce(status int) {
 	}
 }
 
-// keepOutOfTrailers removes the fields of limits in a header from Trailer. net/http would repeat
-// them in the trailers, where they must not be (draft-11 Sections 3.1 and 4.1).
+// keepOutOfTrailers removes fields of limits from Trailer: net/http would repeat them in the
+// trailers, where they must not be (draft-11 Sections 3.1 and 4.1).
 func keepOutOfTrailers(h http.Header) {
 	names := strings.Split(strings.Join(h["Trailer"], ","), ",")
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -136,8 +133,8 @@ func keepOutOfTrailers(h http.Header) {
 	}
 }
 
-// writes reports whether a Handler in front will write the dialects, each once, from all limits.
-// If a handler has hijacked the connection, the Handlers in front have announced before.
+// writes reports whether a Handler in front will write the dialects, from all limits. After a
+// hijack, the Handlers in front have already announced.
 func (s *serving) writes(dialects []*ratelimit.Dialect) bool {
 	if s == nil || !s.announces() {
 		return s != nil && s.outer.writes(dialects)
@@ -148,12 +145,11 @@ func (s *serving) writes(dialects []*ratelimit.Dialect) bool {
 	return !s.announced
 }
 
-// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below,
-// it is one pointer, so it needs no allocation.
+// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below, it is
+// one pointer, and needs no allocation.
 type announcer struct{ s *serving }
 
-// announcer returns the ResponseWriter of the response. It is a Flusher and a Hijacker if s.writer
-// is, and s.writer itself if nothing is announced.
+// announcer returns the ResponseWriter for next. It is a Flusher and a Hijacker if s.writer is.
 func (s *serving) announcer() http.ResponseWriter {
 	a := announcer{s}
 	_, flushes := s.writer.(http.Flusher)
@@ -191,7 +187,7 @@ func (a announcer) WriteString(text string) (int, error) {
 	return io.WriteString(a.s.writer, text)
 }
 
-// ReadFrom copies the first bytes, since an empty body sends no header. The server sends the rest.
+// ReadFrom announces with the first bytes, because an empty body sends no header.
 func (a announcer) ReadFrom(r io.Reader) (int64, error) {
 	const most = 512
 	first, err := io.Copy(struct{ io.Writer }{a}, io.LimitReader(r, most))
@@ -202,8 +198,8 @@ func (a announcer) ReadFrom(r io.Reader) (int64, error) {
 	return first + rest, err
 }
 
-// FlushError exists even if s.writer cannot be flushed: otherwise [http.ResponseController]
-// would flush a writer further in front, and send the header without the fields.
+// FlushError exists even if s.writer cannot be flushed. Without it [http.ResponseController] would
+// flush a writer further in front, and send the header without the fields.
 func (a announcer) FlushError() error {
 	a.s.announce(http.StatusOK)
 	return http.NewResponseController(a.s.writer).Flush()
@@ -220,7 +216,7 @@ type hijacker struct{ announcer }
 
 func (h hijacker) Unwrap() http.ResponseWriter { return h.s.writer }
 
-// Hijack announces: a reverse proxy hijacks, and then sends the header without WriteHeader.
+// Hijack announces, because a reverse proxy hijacks and then sends the header without WriteHeader.
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(h.s.writer).Hijack()
 	if err == nil {

@@ -11,15 +11,12 @@ import (
 // Without Redis each process goes on with its share of what the newest answer announced. Paced
 // requests leave room for those of the other processes, which it cannot see.
 
-// alone gives a turn without Redis, or returns how long to wait before asking again. If no
-// other process used the key, the Transport above is enough.
+// alone gives a turn without Redis, or returns how long to wait before asking again.
 func (n *turn) alone() (wait time.Duration) {
 	l := n.line
-	if l.processes < 2 {
-		return 0
-	}
 	if l.gate == nil {
-		l.gate = &obey.Gate{Share: 1 / float64(l.processes), Pace: true, MaxWait: n.turns.maxWait()}
+		others := l.processes > 1
+		l.gate = &obey.Gate{Share: 1 / float64(max(l.processes, 1)), Pace: others, MaxWait: n.turns.maxWait()}
 		if a, received := l.newest(n.turns); !received.IsZero() {
 			pass, _ := l.gate.TryEnter(gateKey)
 			pass.Answered(a, received)
@@ -51,7 +48,7 @@ func (n *turn) report() bool {
 		}
 		wait, text = max(waitOf(&a)-age, 0), textOf(current)
 	}
-	if _, ok := n.turns.ask(learnScript, n.keys, n.arguments("0", "reported", wait.Milliseconds(), text), nil); !ok {
+	if _, ok := n.ask(learnScript, n.arguments("0", "reported", wait.Milliseconds(), text), nil); !ok {
 		return false
 	}
 	n.line.gate = nil

@@ -161,7 +161,7 @@ func requireExpiry(t *testing.T, s *store) {
 	keys := s.keys(t)
 	require.NotEmpty(t, keys)
 	for _, key := range keys {
-		require.Regexp(t, `^ratelimit:\{[0-9a-f]{64}\}(:leases|:processes)?$`, key)
+		require.Regexp(t, `^ratelimit:2:\{[0-9a-f]{64}\}(:leases|:processes)?$`, key)
 		left, err := s.rdb.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.Positive(t, left, key)

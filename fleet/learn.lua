@@ -14,8 +14,9 @@ if ended == 'failed' then
 end
 
 -- An answer can only make limits stricter if its request was sent before a newer or a stricter
--- answer came: the server may have counted the request of that answer later.
-local newer = number > learnt
+-- answer came: the server may have counted the request of that answer later. A turn by a clock
+-- that has gone back since is not known to be newer.
+local newer = number > learnt and (turn == 0 or number <= turn)
 local refused = ended == 'refused'
 local announced = ARGV[6] == '' and {} or cjson.decode(ARGV[6])
 

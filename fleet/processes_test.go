@@ -3,6 +3,7 @@ package fleet
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,13 +28,16 @@ import (
 // A job is the work of a process of the fleet. For each process the tests start their own
 // program again.
 type job struct {
+	Name       string // in the field X-Process of its requests
 	Redis, URL string
 	Workers    int
 	Requests   int
 	Credential []string      // each gets its part of the workers and of the requests
 	Tokens     int64         // of each request, 0 if there is no Cost
+	First      int64         // tokens of the first request, whose X-Process ends in " first"; 0 is Tokens
 	Ahead      time.Duration // how far its clock is ahead
 	Alone      bool          // without Turns
+	Skewed     bool          // the clock of Redis is that of a skewed
 	Timeout    time.Duration // of each question to Redis; 0 is so long that a busy machine does not count as a silent Redis
 }
 
@@ -72,14 +77,18 @@ func (j *job) run() (t tally) {
 		OnError: func(error) { unanswered.Add(1) },
 		clock:   func() time.Time { return time.Now().Add(j.Ahead) },
 	}
+	if j.Skewed {
+		turns.Redis = skewed{turns.Redis}
+	}
 	var base http.RoundTripper = turns
 	if j.Alone {
 		base = nil
 	}
 	rt := &obey.Transport{Base: base, Key: turns.Key}
 	if j.Tokens > 0 {
-		turns.Cost = func(*http.Request) []obey.Cost {
-			return []obey.Cost{{Unit: "tokens", Units: j.Tokens}}
+		turns.Cost = func(r *http.Request) []obey.Cost {
+			tokens, _ := strconv.ParseInt(r.Header.Get("X-Tokens"), 10, 64)
+			return []obey.Cost{{Unit: "tokens", Units: tokens}}
 		}
 		rt.Cost = turns.Cost
 	}
@@ -100,6 +109,10 @@ func (j *job) run() (t tally) {
 					return
 				}
 				left[mine]--
+				name, tokens := j.Name, j.Tokens
+				if j.First > 0 {
+					name, tokens, j.First = j.Name+" first", j.First, 0
+				}
 				mu.Unlock()
 				status := http.StatusTooManyRequests
 				for status == http.StatusTooManyRequests {
@@ -110,6 +123,8 @@ func (j *job) run() (t tally) {
 					if len(j.Credential) > 0 {
 						r.Header.Set("Authorization", j.Credential[mine])
 					}
+					r.Header.Set("X-Process", name)
+					r.Header.Set("X-Tokens", fmt.Sprint(tokens))
 					status = 0
 					if resp, err := client.Do(r); err == nil {
 						_, _ = io.Copy(io.Discard, resp.Body)
@@ -133,6 +148,21 @@ func (j *job) run() (t tally) {
 	all.Wait()
 	t.Unanswered = int(unanswered.Load())
 	return t
+}
+
+// A skewed is a Redis whose clock is ahead by the seconds in the key offset.
+type skewed struct{ redis.Scripter }
+
+const offset = "offset"
+
+func (s skewed) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	const clock = "local clock = redis.call('TIME')"
+	script := recordLua + enterLua
+	if sha == learnScript.Hash() {
+		script = recordLua + learnLua
+	}
+	script = strings.Replace(script, clock, clock+" clock[1] = clock[1] + (redis.call('GET', '"+offset+"') or 0)", 1)
+	return s.Eval(ctx, script, keys, args...)
 }
 
 // A process is one process of the fleet.

@@ -12,6 +12,8 @@ for i = 1, #pairsOfRecord, 2 do
   local field, value = pairsOfRecord[i], pairsOfRecord[i + 1]
   if string.sub(field, 1, 6) == 'limit:' then
     limits[string.sub(field, 7)] = cjson.decode(value)
+  elseif field == 'claim' then
+    record.claim = cjson.decode(value)
   else
     record[field] = tonumber(value)
   end
@@ -54,4 +56,18 @@ end
 local function keep(record_for, leases_for)
   redis.call('PEXPIRE', KEYS[1], record_for)
   redis.call('PEXPIRE', KEYS[2], leases_for)
+end
+
+-- The clock goes back if another Redis takes over, or if somebody sets it. Times of the record
+-- then lie in the future. They are forgotten, and one request goes, whose answer shows more.
+if turn > micros + 1000000 then
+  turn, learnt, probe = micros, math.min(learnt, micros), 1
+  record['until'], record.first, record.claim = nil, nil, nil
+  redis.call('HSET', KEYS[1], 'turn', turn, 'learnt', learnt, 'probe', probe)
+  redis.call('HDEL', KEYS[1], 'until', 'first', 'claim')
+  redis.call('DEL', KEYS[2], KEYS[3])
+  for key, limit in pairs(limits) do
+    limit.ends = limit.rate > 0 and 0 or math.min(limit.ends, 1)
+    save(key, limit)
+  end
 end

@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,8 +29,9 @@ var (
 	//go:embed learn.lua
 	learnLua string
 
-	enterScript = redis.NewScript(recordLua + enterLua)
-	learnScript = redis.NewScript(recordLua + learnLua)
+	enterScript  = redis.NewScript(recordLua + enterLua)
+	learnScript  = redis.NewScript(recordLua + learnLua)
+	removeScript = redis.NewScript("redis.call('DEL', unpack(KEYS))")
 )
 
 const (
@@ -37,6 +40,8 @@ const (
 	recordTime = time.Hour   // at least
 	retryAfter = time.Second // of a Redis that has not answered
 	countAfter = time.Second
+	claimTime  = 2 * time.Second // until a claim ends that is not renewed
+	claimAfter = claimTime / 4   // it is renewed
 	maxLines   = 1024
 
 	requests = "requests" // a unit: each request takes one
@@ -46,6 +51,9 @@ const (
 	most      = 1 << 50 // units; the numbers of the scripts are exact up to 2^53
 )
 
+// version is that of what the scripts write, so that they never read what others have written.
+const version = "2:"
+
 // keysOf returns the keys of the record, of the leases and of the processes. A cluster hashes
 // what is in braces, so that they are in one slot.
 func (t *Turns) keysOf(name string) []string {
@@ -54,7 +62,7 @@ func (t *Turns) keysOf(name string) []string {
 		prefix = "ratelimit:"
 	}
 	sum := sha256.Sum256([]byte(name))
-	tag := prefix + "{" + hex.EncodeToString(sum[:]) + "}"
+	tag := prefix + version + "{" + hex.EncodeToString(sum[:]) + "}"
 	return []string{tag, tag + ":leases", tag + ":processes"}
 }
 
@@ -63,6 +71,7 @@ type turn struct {
 	turns  *Turns
 	line   *line
 	keys   []string
+	began  time.Time // when it became the first of its line
 	prices []obey.Cost
 	costs  string     // prices as the scripts read them
 	lease  string     // "" if there is none
@@ -79,14 +88,16 @@ func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err
 	if ctx.Err() != nil {
 		return 0, false, ended(ctx)
 	}
-	l, process := n.line, ""
+	l, count := n.line, 0
 	if l.gate != nil && !n.report() {
 		return 0, false, nil
 	}
 	if now := time.Now(); now.Sub(l.counted) >= countAfter {
-		process = n.turns.process
+		count = 1
 	}
-	got, ok := n.turns.ask(enterScript, n.keys, n.arguments(n.costs, "", process), n.giveBack)
+	waited := time.Since(n.began).Milliseconds()
+	arguments := n.arguments(n.costs, "", n.turns.process, count, waited, claimTime.Milliseconds())
+	got, ok := n.ask(enterScript, arguments, n.giveBack)
 	if !ok || len(got) != 4 {
 		return 0, false, nil
 	}
@@ -130,7 +141,7 @@ func (n *turn) renew() {
 		if over {
 			return
 		}
-		n.turns.ask(enterScript, n.keys, n.arguments("", n.lease, ""), nil) // does nothing if the lease is over by then
+		n.ask(enterScript, n.arguments("", n.lease), nil) // does nothing if the lease is over by then
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if !n.ended {
@@ -163,7 +174,7 @@ func (n *turn) fail() {
 	case n.lease == "":
 		n.pass.Failed()
 	default:
-		n.turns.ask(learnScript, n.keys, n.arguments(n.lease, "failed", 0, ""), nil)
+		n.ask(learnScript, n.arguments(n.lease, "failed", 0, ""), nil)
 	}
 }
 
@@ -181,7 +192,7 @@ func (n *turn) answered(a ratelimit.Advice, received time.Time) {
 	if a.Refused {
 		ended = "refused"
 	}
-	n.turns.ask(learnScript, n.keys, n.arguments(n.lease, ended, waitOf(&a).Milliseconds(), textOf(limitsOf(&a, n.turns.maxWait()))), nil)
+	n.ask(learnScript, n.arguments(n.lease, ended, waitOf(&a).Milliseconds(), textOf(limitsOf(&a, n.turns.maxWait()))), nil)
 }
 
 // textOf returns limits as the scripts read them, "" if there are none.
@@ -289,8 +300,9 @@ var errSilent = errors.New("ratelimit: Redis does not answer in time: each proce
 
 // ask runs a script, and reports whether Redis has answered in time. If the answer comes later,
 // late is called with it.
-func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late func([]any)) (got []any, ok bool) {
-	if !t.answers() {
+func (n *turn) ask(script *redis.Script, arguments []any, late func([]any)) (got []any, ok bool) {
+	t := n.turns
+	if !n.answers() {
 		return nil, false
 	}
 	t.once.Do(t.prepare)
@@ -298,7 +310,7 @@ func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late f
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	run := func() ([]any, error) {
-		value, err := script.Run(ctx, t.client, keys, arguments...).Result()
+		value, err := script.Run(ctx, t.client, n.keys, arguments...).Result()
 		if errors.Is(err, redis.Nil) { // the script returns nothing
 			err = nil
 		}
@@ -311,7 +323,7 @@ func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late f
 	} else {
 		got, err = inTime(ctx, run, late)
 	}
-	t.note(err)
+	n.note(err)
 	return got, err == nil
 }
 
@@ -365,32 +377,54 @@ func inTime(ctx context.Context, run func() ([]any, error), late func([]any)) ([
 	}
 }
 
-// answers reports whether to ask Redis. While Redis does not answer, one request asks each
-// second.
-func (t *Turns) answers() bool {
+// answers reports whether to ask Redis. While Redis does not answer, one request asks each second.
+// So does one request of a key whose record cannot be read.
+func (n *turn) answers() bool {
+	t, now := n.turns, time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.retry.IsZero() {
-		return true
-	}
-	now := time.Now()
-	if now.Before(t.retry) {
+	if now.Before(t.retry) || now.Before(n.line.retry) {
 		return false
 	}
-	t.retry = now.Add(retryAfter)
+	for _, retry := range []*time.Time{&t.retry, &n.line.retry} {
+		if !retry.IsZero() {
+			*retry = now.Add(retryAfter)
+		}
+	}
 	return true
 }
 
-// note notes whether Redis has answered.
-func (t *Turns) note(err error) {
-	t.mu.Lock()
-	if err == nil {
-		t.retry = time.Time{}
-	} else {
-		t.retry = time.Now().Add(retryAfter)
+// note notes whether Redis has answered. If it cannot read the record of the key, it removes the
+// record.
+func (n *turn) note(err error) {
+	t, all, own := n.turns, time.Time{}, time.Time{}
+	switch {
+	case err == nil:
+	case isUnreadable(err):
+		own = time.Now().Add(retryAfter)
+		ctx, cancel := context.WithTimeout(context.Background(), t.timeout())
+		defer cancel()
+		_ = removeScript.Run(ctx, t.client, n.keys).Err() // else it fails again in a second
+		const text = "ratelimit: the record %s cannot be read: it is removed, and its requests go on alone for a second: %w"
+		err = fmt.Errorf(text, n.keys[0], err)
+	default:
+		all = time.Now().Add(retryAfter)
 	}
+	t.mu.Lock()
+	t.retry, n.line.retry = all, own
 	t.mu.Unlock()
 	if err != nil && t.OnError != nil {
 		t.OnError(err)
 	}
+}
+
+// isUnreadable reports whether a script failed because of what its keys contain. Lua reports the
+// line of the script. Redis 6 writes a text of its own in front. Any other error is one of Redis.
+func isUnreadable(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	return strings.HasPrefix(text, "ERR user_script:") || strings.Contains(text, ": user_script:") || strings.Contains(text, "WRONGTYPE ")
 }

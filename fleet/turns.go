@@ -28,7 +28,8 @@ import (
 //
 // If Redis answers a question with an error, or not within Timeout, each process goes on with its
 // share of what was left, and paces its requests. Its share is that of one of the processes that
-// used the key in the last minute. Redis is asked again after a second.
+// used the key in the last minute. Redis is asked again after a second. If Redis cannot read the
+// record of a key, this holds for that key alone, and the record is removed.
 type Turns struct {
 	// Redis is a client of Redis, a cluster, or Valkey. Set ContextTimeoutEnabled in the
 	// options of a cluster: a turn then takes half of the time.
@@ -44,8 +45,9 @@ type Turns struct {
 	Advisor ratelimit.Advisor // reads the responses
 	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
 	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
-	// OnError is called when Redis has answered with an error, or not in time. It is called once
-	// a second, or more often if several questions fail at the same time. It may be nil.
+	// OnError is called when Redis has answered with an error, or not in time. If only the record of
+	// one key cannot be read, the error contains its key in Redis, and other keys go on. OnError is
+	// called once a second, or more often if several questions fail at the same time. It may be nil.
 	OnError func(error)
 
 	mu      sync.Mutex
@@ -140,7 +142,7 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 		return nil, err
 	}
 	defer t.leave(n.keys[0], l)
-	n.line = l
+	n.line, n.began = l, time.Now()
 	for {
 		wait, certain, err := n.enter(ctx)
 		switch {
@@ -154,7 +156,7 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 				return n, nil
 			}
 		}
-		if err := t.sleep(ctx, l, wait, certain); err != nil {
+		if err := n.sleep(ctx, wait, certain); err != nil {
 			return nil, err
 		}
 	}
@@ -166,17 +168,20 @@ const shortly = 50 * time.Millisecond
 
 // sleep waits. It returns an error at once if the deadline of the request is certain to come
 // first.
-func (t *Turns) sleep(ctx context.Context, l *line, wait time.Duration, certain bool) error {
+func (n *turn) sleep(ctx context.Context, wait time.Duration, certain bool) error {
 	if certain {
 		until := time.Now().Add(wait)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			return &obey.WaitError{Until: until}
 		}
-		t.mu.Lock()
-		l.until = until
-		t.mu.Unlock()
+		n.turns.mu.Lock()
+		n.line.until = until
+		n.turns.mu.Unlock()
 	} else {
 		wait = min(wait, shortly)
+	}
+	if n.costs != "" { // it may have a claim
+		wait = min(wait, claimAfter)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -206,6 +211,7 @@ type line struct {
 	until    time.Time // no request is sent before that
 	advice   ratelimit.Advice
 	received time.Time // when advice, the newest, came; zero if none did
+	retry    time.Time // when Redis may be asked again for this key; zero if it can read the record
 
 	// Used by the first request alone.
 	processes int        // that use the key, as Redis has counted them
@@ -256,12 +262,16 @@ func (t *Turns) leave(key string, l *line) {
 	t.drop(key, l)
 }
 
-// drop forgets the line of a key when no request of it waits. If other processes use the key,
-// the line is kept for the time when Redis does not answer.
+// drop forgets the line of a key when no request of it waits. If other processes use the key, the
+// line is kept for the time when Redis does not answer, and always during such a time.
 func (t *Turns) drop(key string, l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.users--; l.users == 0 && (l.processes < 2 || len(t.lines) > maxLines) {
+	if l.users--; l.users > 0 {
+		return
+	}
+	needed := l.processes > 1 || l.gate != nil || !l.retry.IsZero()
+	if !needed || len(t.lines) > maxLines {
 		delete(t.lines, key)
 	}
 }

@@ -401,6 +401,125 @@ func TestTurnsCostOfNothing(t *testing.T) {
 	require.Equal(t, 3, sent)
 }
 
+// If the record of a key cannot be read, the requests of that key alone go on without Redis, until the
+// record is removed.
+func TestTurnsUnreadableRecord(t *testing.T) {
+	for _, tc := range []struct {
+		name, write string // a command
+	}{
+		{"the record is a string", "SET {} x"},
+		{"a limit is not JSON", "HSET {} limit:x {"},
+		{"a limit is a number", "HSET {} limit:x 5"},
+		{"a limit has no members", "HSET {} limit:x {}"},
+		{"a limit has other members", `HSET {} limit:x {"unit":"requests","name":"a","left":[]}`},
+		{"the claim is not JSON", "HSET {} claim x"},
+		{"the leases are a string", "SET {}:leases x"},
+		{"a lease that no script wrote", "ZADD {}:leases 1e15 junk"},
+		{"a lease with costs of another kind", "ZADD {}:leases 1e15 9000000000000000x"},
+		{"the processes are a string", "SET {}:processes x"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			store := startStore(t)
+			var mu sync.Mutex
+			var failures []string
+			turns := &Turns{Redis: store.rdb, Timeout: 10 * time.Second}
+			turns.Base = roundTrip(func(*http.Request) (*http.Response, error) {
+				return answer(200, "RateLimit-Policy", `"a";q=10;w=60`, "RateLimit", `"a";r=9;t=60`), nil
+			})
+			turns.OnError = func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, err.Error())
+			}
+			send := func(url string) {
+				r := request(t, t.Context())
+				r.URL.Host = url
+				_, err := turns.RoundTrip(r)
+				require.NoError(t, err)
+			}
+			readable := func(url string) bool {
+				limit, err := store.rdb.HGet(t.Context(), turns.keysOf("http://" + url)[0], "limit:requests a").Result()
+				return err == nil && strings.Contains(limit, `"left":9`)
+			}
+			bad := turns.keysOf("http://bad.example")
+			require.NoError(t, store.rdb.Do(t.Context(), commandOf(strings.ReplaceAll(tc.write, "{}", bad[0]))...).Err())
+			send("bad.example")
+			send("good.example")
+			require.True(t, turns.asks())
+			require.True(t, readable("good.example"))
+			require.Len(t, failures, 1)
+			require.Contains(t, failures[0], bad[0])
+			until(t, func() bool { send("bad.example"); return readable("bad.example") })
+			require.Len(t, failures, 1)
+			requireExpiry(t, store)
+		})
+	}
+}
+
+// commandOf returns the words of a command. A word may be JSON.
+func commandOf(text string) (words []any) {
+	for word := range strings.SplitSeq(text, " ") {
+		words = append(words, word)
+	}
+	return words
+}
+
+// What an older version has written is not read, and stays as it is.
+func TestTurnsOlderRecord(t *testing.T) {
+	store := startStore(t)
+	turns := &Turns{Redis: store.rdb, OnError: func(err error) { t.Error(err) }, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+		return answer(200, "RateLimit", `"a";r=9;t=60`), nil
+	})}
+	older := strings.Replace(turns.keysOf("http://api.example")[0], version, "", 1)
+	require.NoError(t, store.rdb.HSet(t.Context(), older, "limit:requests a", `["of another kind"]`).Err())
+	_, err := turns.RoundTrip(request(t, t.Context()))
+	require.NoError(t, err)
+	require.Equal(t, int64(1), store.rdb.HLen(t.Context(), older).Val())
+}
+
+// An errorStore answers with an error of Redis itself.
+type errorStore struct {
+	redis.Scripter
+	text string
+}
+
+func (s errorStore) EvalSha(ctx context.Context, _ string, _ []string, _ ...any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx)
+	cmd.SetErr(errorReply(s.text))
+	return cmd
+}
+
+type errorReply string
+
+func (e errorReply) Error() string { return string(e) }
+func (errorReply) RedisError()     {}
+
+// An error of Redis itself holds for all keys.
+func TestTurnsErrorsOfRedis(t *testing.T) {
+	for _, text := range []string{
+		"LOADING Redis is loading the dataset in memory",
+		"NOAUTH Authentication required.",
+		"READONLY You can't write against a read only replica. script: b3ed, on @user_script:1.",
+		"OOM command not allowed when used memory > 'maxmemory'. script: b3ed, on @user_script:1.",
+		"ERR The user executing the script can't run this command or subcommand script: b3ed, on @user_script:1.",
+		"ERR Error running script (call to f_b3ed): @user_script: 1: -READONLY You can't write against a read only replica.",
+	} {
+		t.Run(text, func(t *testing.T) {
+			var failures []error
+			turns := &Turns{
+				Redis: errorStore{text: text}, OnError: func(err error) { failures = append(failures, err) },
+				Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer(200), nil }),
+			}
+			_, err := turns.RoundTrip(request(t, t.Context()))
+			require.NoError(t, err)
+			require.False(t, turns.asks())
+			require.Len(t, failures, 1)
+			require.EqualError(t, failures[0], text)
+		})
+	}
+}
+
 // A process keeps few keys that only other processes use.
 func TestTurnsForgets(t *testing.T) {
 	turns := &Turns{}

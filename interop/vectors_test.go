@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const vectorDir = "../testdata/vectors"
+const vectorDir = "../ratelimittest/vectors"
 
 // readSchema returns the schema of the vectors.
 func readSchema(t *testing.T) *jsonschema.Schema {

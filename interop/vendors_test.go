@@ -84,7 +84,7 @@ func (c *vendorCase) parsed(t *testing.T, h http.Header) *parsedRate {
 // have one limit. With -update it writes the table of docs/older.md.
 func TestVendors(t *testing.T) {
 	table := "| responses | that can be known | read | with one limit | read by this library | read by the npm package | wrong numbers of the npm package |\n|---|---|---|---|---|---|---|\n"
-	for _, file := range []string{"cases", "third", "fourth"} {
+	for _, file := range []string{"cases", "third", "fourth", "fifth"} {
 		b, err := os.ReadFile("../testdata/vendors/" + file + ".json")
 		require.NoError(t, err)
 		var cases []vendorCase

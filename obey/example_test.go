@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -145,44 +146,6 @@ func ExampleGate_TryEnter() {
 	// slow must wait
 }
 
-// An API has one quota for HTTP and for gRPC: a Transport and an interceptor share a Gate.
-func ExampleGate_shared() {
-	const key = "https://api.example" // the key of a Transport with a nil Key
-	gate := new(obey.Gate)
-	client := &http.Client{Transport: &obey.Transport{Gate: gate, Base: roundTrip(func(req *http.Request) *http.Response {
-		h := http.Header{
-			"Ratelimit": {`"default";r=0;t=60`},
-		}
-		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
-	})}}
-	// intercept does the work of a grpc.UnaryClientInterceptor. call sends the request, and
-	// returns the header metadata of the answer.
-	intercept := func(ctx context.Context, call func(context.Context) (md map[string][]string, err error)) error {
-		pass, err := gate.Enter(ctx, key)
-		if err != nil {
-			return err
-		}
-		defer pass.Failed() // does nothing after an answer
-		md, err := call(ctx)
-		if len(md) > 0 {
-			received := time.Now()
-			resp := &http.Response{Header: ratelimit.HeaderOf(md)} // and StatusTooManyRequests for codes.ResourceExhausted
-			pass.Answered(ratelimit.Advise(resp, received), received)
-		}
-		return err
-	}
-	_, err := client.Get(key + "/things")
-	fmt.Println(err)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	err = intercept(ctx, func(context.Context) (map[string][]string, error) { return nil, nil })
-	var wait *obey.WaitError
-	fmt.Println(errors.As(err, &wait), wait.Advice.Limit.Name)
-	// Output:
-	// <nil>
-	// true default
-}
-
 // Users with different credentials have separate quotas.
 func ExampleKeyBy() {
 	client := &http.Client{Transport: &obey.Transport{Key: obey.KeyBy("Authorization", "X-API-Key")}}
@@ -229,4 +192,45 @@ func ExampleTransport_github() {
 	// /search/issues waits for the limit search
 	// /repos/golang/go core 200
 	// /users/gopher core 200
+}
+
+// A client that waits at most two minutes, and stops at refusals that no wait ends.
+func ExampleTransport_patience() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Should-Retry", "false")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &obey.Transport{
+		MaxRetries: 3,
+		Patience:   2 * time.Minute,
+		Advisor: ratelimit.Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+			return ratelimit.Final, resp.Header.Get("X-Should-Retry") == "false"
+		}},
+	}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 429
+}
+
+// Requests to a language model also cost tokens.
+func ExampleCost() {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	client := &http.Client{Transport: &obey.Transport{
+		Cost: func(r *http.Request) []obey.Cost {
+			return []obey.Cost{{Unit: "tokens", Units: r.ContentLength / 4}} // of the prompt, by an estimate
+		},
+	}}
+	resp, err := client.Post(server.URL, "application/json", strings.NewReader(`{"prompt": "Once upon a time"}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 404
 }

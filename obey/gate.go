@@ -41,9 +41,11 @@ type Cost struct {
 //     exceeds what remains of a limit. A late answer, to a request that was sent before the newest
 //     answer arrived, can only make a limit stricter.
 //   - The costs of requests under way are reserved. If less is left than a request costs, it waits
-//     until enough has flowed back. The rate is that of the policy's window, or the rate that
-//     several answers have shown, if that is slower. If no rate is known, it waits for the end of
-//     the window. A request that costs more than the quota is sent when the limit is full.
+//     until enough has flowed back. The rate is that of the policy's window. If answers show a
+//     slower one, because other clients take the rest, it is that and a quarter of the difference.
+//     What flows back within a second, at most an eighth of the quota, is left to other clients.
+//     If no rate is known, a request waits for the end of the window. A request that costs more
+//     than the quota is sent when the limit is full.
 //   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
 //     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
 //     until there is an answer. If a probe fails, another takes its place.
@@ -77,6 +79,10 @@ type Gate struct {
 	// processes share a quota, set 1/N. Any other value is 1. The pace is slower by the same
 	// factor.
 	Share float64
+	// Jitter is how much later a wait that a server asks for may end: a random part of it is added
+	// to each such wait, after MaxWait has cut it; 0, or less, adds nothing. Set it if many processes
+	// share a quota, so that those that were refused together do not come back together.
+	Jitter time.Duration
 	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. If all of them have a
 	// wait in force, requests with other keys are sent at once. See [Gate.Keys].
 	MaxKeys int
@@ -86,7 +92,7 @@ type Gate struct {
 	Waiting func(Wait) (done func())
 
 	mu    sync.Mutex
-	keys  map[string]*entry
+	keys  map[string]*key
 	used  list.List // of the values of keys, those used longest ago first
 	swept time.Time // when all keys were last looked at
 }
@@ -94,23 +100,17 @@ type Gate struct {
 // A Pass is the permission to send one request. Call Answered or Failed after it. A second
 // call does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
-	gate       *Gate
-	path       string // as in the entrant
-	redirected bool   // the answer is a redirection, which the client may follow at once
-	leg               // of the key, followed by those of the resources of the path
-}
-
-// A leg is a request as an entry counts it.
-type leg struct {
-	entry *entry // nil if the key is "", if there was no room for it, or if the end is known
+	gate  *Gate
+	route routeName // as in terms
+	key   *key      // nil if it is "", if there was no room for it, or if the end is known
 	trip  machine.Trip
-	next  *leg
+	parts *trip // with the parts of the key
 }
 
 // A Wait describes why requests of a key wait, and for how long.
 type Wait struct {
-	// Key is the key of the requests. If the server counts resources separately and a resource
-	// is exhausted, a space and the name of the resource follow: see [Transport.Key].
+	// Key is the key of the requests. If a part of the key makes them wait, a space and the name
+	// of the part follow: see [Transport.Key].
 	Key string
 	// Until is when the next request of the key may be sent; zero if that depends on the
 	// answer to another request.
@@ -138,8 +138,8 @@ const (
 	ReasonPace        = Reason(machine.Pace)        // "pace": requests are spaced
 )
 
-// A WaitError is returned if a request was not sent because the deadline of its context comes
-// before the end of the wait. It matches [context.DeadlineExceeded].
+// A WaitError is returned if a request was not sent because the wait would end after the deadline of
+// its context, or would take longer than [Transport.Patience]. It matches [context.DeadlineExceeded].
 type WaitError struct {
 	Until  time.Time        // when the wait ends; zero if that depends on the answer to another request
 	Advice ratelimit.Advice // as in [Wait]
@@ -149,7 +149,7 @@ type WaitError struct {
 // Error contains the end of the wait and the name of the limit, if they are known. The name is
 // quoted and cut to 128 bytes.
 func (e *WaitError) Error() string {
-	text := "ratelimit: not sent: the deadline is before the end of the wait"
+	text := "ratelimit: not sent: the wait would end too late"
 	if !e.Until.IsZero() {
 		text += " at " + e.Until.UTC().Format(time.RFC3339)
 	}
@@ -169,7 +169,7 @@ func (e *WaitError) Timeout() bool { return true }
 // key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
 // as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, []byte(key), &entrant{trip: machine.Trip{Prices: pricesOf(costs)}})
+	return g.enter(ctx, []byte(key), &terms{trip: machine.Trip{Prices: pricesOf(costs)}})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be sent now,
@@ -177,19 +177,18 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 // TryEnter does not overtake requests that wait in Enter, and does not call Waiting. Do not send
 // the request by a [Transport] with the same Gate, which would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
-	p := &Pass{gate: g, leg: leg{trip: machine.Trip{Prices: pricesOf(costs)}}}
+	p := &Pass{gate: g, trip: machine.Trip{Prices: pricesOf(costs)}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if e := g.entry([]byte(key), now); e != nil {
-		e.admit(now) // the timer may be late
-		if e.queue.Len() > 0 {
-			return nil, e.until
-		}
-		if v := e.machine.Ask(now, &p.trip); !v.Open {
+	if k := g.key([]byte(key), now); k != nil {
+		switch x, v := k.enters(&waiter{pass: p}, now); {
+		case x == nil:
+		case x.queue.Len() > 0:
+			return nil, x.until
+		default:
 			return nil, v.Until
 		}
-		e.send(p, now)
 	}
 	return p, time.Time{}
 }
@@ -197,24 +196,34 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 // Answered reports the answer to the request: its advice, and when it arrived. The zero time and a
 // time in the future mean now.
 func (p *Pass) Answered(a ratelimit.Advice, received time.Time) {
-	p.answered(&a, "", received, false)
+	p.answered(&a, "", received, false, false)
 }
 
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
-// "". If end is not nil, the request is under way until the caller calls end, when the body ends.
-func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time, hasBody bool) (end func()) {
+// "". The client may follow a redirection at once. If end is not nil, the request is under way until
+// the caller calls end, when the body ends.
+func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time, hasBody, redirects bool) (end func()) {
+	if a.Final { // it shows nothing about other requests
+		p.Failed()
+		return nil
+	}
 	p.finish(func(now time.Time) {
 		if received.IsZero() || received.After(now) {
 			received = now
 		}
 		// The sum has a monotonic reading, so that a change of the wall clock changes no wait.
 		p.learn(a, resource, now.Add(received.Sub(now)), now)
-		e := p.entry
-		if hasBody && e.machine.OpenBody() {
-			end = sync.OnceFunc(e.closed)
+		k := p.key
+		if redirects {
+			for _, x := range k.lines() {
+				x.machine.Redirected(now)
+			}
 		}
-		if e.place == nil && p.gate.keys[e.key] == nil { // displaced meanwhile
-			p.gate.remember(e, now)
+		if hasBody && k.machine.OpenBody() {
+			end = sync.OnceFunc(k.closed)
+		}
+		if k.place == nil && p.gate.keys[k.name] == nil { // displaced meanwhile
+			p.gate.remember(k, now)
 		}
 	})
 	return end
@@ -222,9 +231,13 @@ func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time
 
 // Failed reports that there will be no answer. The server may have counted the request.
 func (p *Pass) Failed() {
-	p.finish(func(time.Time) {
-		for l := &p.leg; l != nil; l = l.next {
-			l.entry.machine.Failed(&l.trip)
+	p.finish(func(now time.Time) {
+		p.endScouts(false, false)
+		p.key.machine.Failed(&p.trip)
+		for t := p.parts; t != nil; t = t.next {
+			if !t.scout {
+				t.part.machine.Failed(&t.Trip)
+			}
 		}
 	})
 }
@@ -237,136 +250,95 @@ func (p *Pass) finish(learn func(now time.Time)) {
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	if p.entry == nil {
+	if p.key == nil {
 		return
 	}
 	now := time.Now()
 	learn(now)
-	for l := &p.leg; l != nil; l = l.next {
-		if p.redirected {
-			l.entry.machine.Redirected(now)
-		}
-		l.entry.admit(now)
+	p.key.admit(now)
+	for t := p.parts; t != nil; t = t.next {
+		t.part.admit(now)
 	}
-	p.leg = leg{}
+	p.key, p.trip, p.parts = nil, machine.Trip{}, nil
 }
 
 // closed ends a request whose answer had a body.
-func (e *entry) closed() {
-	e.gate.mu.Lock()
-	defer e.gate.mu.Unlock()
-	e.machine.CloseBody()
-	e.admit(time.Now())
+func (k *key) closed() {
+	k.gate.mu.Lock()
+	defer k.gate.mu.Unlock()
+	k.machine.CloseBody()
+	k.admit(time.Now())
 }
 
-// learn updates the key, and the resources of the path, from an answer.
-func (p *Pass) learn(a *ratelimit.Advice, resource string, received, now time.Time) {
-	var few [4]machine.Stock
-	answer := answerOf(a, p.trip.Prices, few[:0])
-	e := p.entry
-	e.endScout(p.path)
-	limits, named := answer, (*leg)(nil)
-	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
-		if x := e.resource(p.path, resource, now); x != nil {
-			named = p.legOf(x, now)
-			answer, limits = divide(answer)
-		}
-	}
-	for l := p.next; l != nil; l = l.next {
-		x := l.entry
-		switch {
-		case answer.Refused: // by a limit of the key: the resource may have counted the request
-			answer.Explained = x.machine.RefusedElsewhere(&l.trip) || answer.Explained
-		case l == named:
-			x.learn(l, a, &limits, received)
-		case len(limits.Stocks) > 0: // of something else
-			x.machine.Returned(&l.trip, now)
-		default:
-			x.machine.Answered(&l.trip, &machine.Answer{}, received)
-		}
-	}
-	if limits.Refused && !answer.Refused { // by a limit of the resource
-		e.machine.Returned(&p.trip, now)
-	} else {
-		e.learn(&p.leg, a, &answer, received)
-	}
-}
-
-// divide divides an answer that names a resource. The limits belong to the resource. A wait or a
-// refusal belongs to the key, unless an exhausted limit explains it.
-func divide(a machine.Answer) (key, resource machine.Answer) {
-	key, resource = a, a
-	key.Stocks, key.Pace, key.Elsewhere, resource.AtOnce = nil, 0, true, 0
-	if a.Exhausted() {
-		key.Wait, key.RetryAfter, key.Refused = 0, false, false
-	}
-	return key, resource
-}
-
-// learn updates an entry from an answer.
-func (e *entry) learn(l *leg, a *ratelimit.Advice, answer *machine.Answer, received time.Time) {
-	if e.machine.Answered(&l.trip, answer, received) {
-		e.advice = kept(*a, e.advice.Limit.Name)
-	}
-}
-
-// legOf returns the leg of a request for a resource or a scout. If there is none, the request is
-// counted as if it had been known when the request was sent.
-func (p *Pass) legOf(x *entry, now time.Time) *leg {
-	for l := p.next; l != nil; l = l.next {
-		if l.entry.key == x.key { // also if it has been forgotten meanwhile
-			return l
-		}
-	}
-	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
-	x.machine.Join(&p.next.trip, &p.trip, now)
-	return p.next
-}
-
-// Forget forgets a key and its resources (see [Transport.Key]), for example after a change of
-// credentials. If the key is an origin, such as "https://api.example", it also forgets all
+// Forget forgets a key and its parts (see [Transport.Key]), or one part, for example after a change
+// of credentials. If the key is an origin, such as "https://api.example", it also forgets all
 // keys that [KeyBy] has made of that origin. Answers to requests under way have no effect.
 func (g *Gate) Forget(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	switch e := g.find(key); {
-	case e == nil:
-	case e.parent != nil:
-		e.parent.forgetResource(e, now)
+	switch k, x := g.find(key); {
+	case k == nil:
+	case x != nil:
+		k.forgetPart(x)
+		k.admit(now)
 	default:
-		g.forget(e, now)
+		g.forget(k, now)
 	}
 	if strings.Index(key, "://") > 0 {
-		for k, e := range g.keys {
-			if strings.HasPrefix(k, key+keyMark) {
-				g.forget(e, now)
+		for name, k := range g.keys {
+			if strings.HasPrefix(name, key+keyMark) {
+				g.forget(k, now)
 			}
 		}
 	}
 }
 
-// forget forgets a key and its resources. Their waiters ask again.
-func (g *Gate) forget(e *entry, now time.Time) {
-	g.used.MoveToFront(e.place)
-	g.renew(e).admit(now)
+// forget forgets a key and its parts. Their waiters ask again.
+func (g *Gate) forget(k *key, now time.Time) {
+	g.used.MoveToFront(k.place)
+	g.renew(k).admit(now)
 }
 
-// State returns why the next request of a key would wait. A resource waits at least as long as
-// its key. If the Gate does not know the key, ok is false. State changes nothing.
+// State returns why the next request of a key would wait if its route is new, or why the next request
+// of a part would wait (see [Transport.Key]). A part waits at least as long as the whole key. If the
+// Gate does not know the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := g.find(key)
-	if e == nil {
+	k, x := g.find(key)
+	if k == nil {
 		return Wait{}, false
 	}
 	now := time.Now()
-	w = e.state(now, &machine.Trip{})
-	if key := e.ofKey().state(now, &machine.Trip{}); key.outlasts(&w) {
-		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
+	if w = k.state(now, &machine.Trip{}); x == nil {
+		for _, x := range k.parts() {
+			if newRoute.obeys(x) {
+				other := x.state(now, &machine.Trip{})
+				w.adopt(&other)
+				w.Queued += other.Queued
+			}
+		}
+		return w, true
+	}
+	whole := w
+	w = x.state(now, &machine.Trip{})
+	w.Key = x.id
+	w.adopt(&whole)
+	for _, other := range k.parts() {
+		if other.whole {
+			whole = other.state(now, &machine.Trip{})
+			w.adopt(&whole)
+		}
 	}
 	return w, true
+}
+
+// adopt makes another wait the reason of w if that wait ends later.
+func (w *Wait) adopt(other *Wait) {
+	if other.outlasts(w) {
+		w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
+	}
 }
 
 // outlasts reports whether w ends after other. A wait that depends on an answer is the longest.
@@ -380,14 +352,19 @@ func (w *Wait) outlasts(other *Wait) bool {
 	return w.Until.After(other.Until)
 }
 
-// Keys returns the keys that the Gate knows when the loop begins, and their resources, in no
-// order. If there are more than MaxKeys, the Gate forgets keys that have no wait in force.
+// Keys returns the keys that the Gate knows when the loop begins, and their parts (see
+// [Transport.Key]), in no order. If there are more than MaxKeys, the Gate forgets keys that have no
+// wait in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		g.mu.Lock()
 		known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
-		for _, e := range g.keys {
-			known = slices.AppendSeq(known, maps.Keys(e.resources))
+		for _, k := range g.keys {
+			for _, x := range k.parts() {
+				if x.route == nil || x.advice.Refused && !x.whole { // it is counted apart
+					known = append(known, x.id)
+				}
+			}
 		}
 		g.mu.Unlock()
 		slices.Values(known)(yield) // without the lock
@@ -396,7 +373,10 @@ func (g *Gate) Keys() iter.Seq[string] {
 
 // newMachine returns a machine that knows nothing.
 func (g *Gate) newMachine() machine.Machine {
-	r := machine.Settings{MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Share: min(g.Share, 1), Pace: g.Pace}
+	r := machine.Settings{
+		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: max(g.Jitter, 0),
+		Share: min(g.Share, 1), Pace: g.Pace,
+	}
 	if !(r.Share > 0) { // NaN included
 		r.Share = 1
 	}
@@ -435,7 +415,7 @@ func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stoc
 		out.Stocks = append(out.Stocks, s)
 		switch {
 		case s.Left > 0:
-		case s.Unit != machine.RequestUnit && machine.Takes(prices, s.Unit, s.Policy) > 0:
+		case isMetered(&s, prices):
 			metered = true
 		default:
 			others = max(others, s.Reset)
@@ -445,6 +425,12 @@ func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stoc
 		out.Wait = others
 	}
 	return out
+}
+
+// isMetered reports whether a request has costs for a limit in another unit than requests. Its meter
+// makes such requests wait.
+func isMetered(s *machine.Stock, prices []machine.Price) bool {
+	return s.Unit != machine.RequestUnit && machine.Takes(prices, s.Unit, s.Policy) > 0
 }
 
 // atOnce returns how many requests may be under way by the policies of concurrent requests; 0 is

@@ -182,7 +182,7 @@ func (p *play) lock() (unlock func()) {
 }
 
 // entry returns the state of the key in the Gate, or nil.
-func (p *play) entry() *entry { return p.gate.keys["a"] }
+func (p *play) entry() *key { return p.gate.keys["a"] }
 
 // verdict returns the verdict of the machine. An unknown key gets a new machine.
 func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
@@ -190,7 +190,7 @@ func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	defer p.lock()()
 	e := p.entry()
 	if e == nil {
-		e = &entry{machine: p.gate.newMachine()}
+		e = p.gate.newKey("a")
 	}
 	return e.machine.Ask(now, &machine.Trip{Prices: pricesOf(costs)})
 }

@@ -8,31 +8,52 @@ import (
 	"errors"
 	"time"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/obey/internal/machine"
 )
 
+// A line is the requests that wait for one Machine: that of a key, or that of a part of a key.
+type line struct {
+	of      *key
+	name    string // of a part: the name of its key, a space, and what is counted apart
+	machine machine.Machine
+	advice  ratelimit.Advice // of the newest response that changed the machine
+	queue   queue
+	doomed  deadlines // of the waiters in queue that have one
+	timer   *time.Timer
+	until   time.Time // when the timer rings; zero if it is not set
+}
+
 // state returns the Wait of a request, or of the front of the queue, which nothing overtakes.
-func (e *entry) state(now time.Time, t *machine.Trip) Wait {
+func (e *line) state(now time.Time, t *machine.Trip) Wait {
 	if e.queue.Len() > 0 {
 		t = &e.queue.front().pass.trip
 	}
 	v := e.machine.Ask(now, t)
-	w := Wait{Key: e.key, Reason: Reason(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
+	w := Wait{Key: e.name, Reason: Reason(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
 	if !v.Depends {
 		w.Until = v.Until
 	}
 	return w
 }
 
+// learn updates a line from an answer.
+func (e *line) learn(t *machine.Trip, a *ratelimit.Advice, answer *machine.Answer, received time.Time) {
+	if e.machine.Answered(t, answer, received) {
+		e.advice = kept(*a, e.advice.Limit.Name)
+	}
+}
+
 // A waiter is a request that waits. There may be many, so it is small.
 type waiter struct {
 	pass     *Pass
-	at       *entry        // in whose queue it is, or was last
+	at       *line         // in whose queue it is, or was last
 	place    *list.Element // in the queue
 	err      error         // why it is not let through
 	wake     chan struct{} // closed when the wait is decided
 	deadline time.Time     // zero if there is none
 	index    int32         // in the deadlines
+	patient  bool          // only the wait has this deadline, and not the answer
 	decided  bool
 }
 
@@ -79,8 +100,8 @@ func (d *deadlines) Pop() any {
 	return w
 }
 
-// enqueue puts a request into the queue of an entry.
-func (e *entry) enqueue(w *waiter) {
+// enqueue puts a request into the queue of a line.
+func (e *line) enqueue(w *waiter) {
 	w.at = e
 	w.place = e.queue.of(w).PushBack(w)
 	if !w.deadline.IsZero() {
@@ -88,31 +109,43 @@ func (e *entry) enqueue(w *waiter) {
 	}
 }
 
-func (e *entry) dequeue(w *waiter) {
+func (e *line) dequeue(w *waiter) {
 	e.queue.of(w).Remove(w.place)
 	if !w.deadline.IsZero() {
 		heap.Remove(&e.doomed, int(w.index))
 	}
 }
 
-// An entrant is a request that comes to a Gate.
-type entrant struct {
-	path      string                   // the first segment, which belongs to a resource; "" if the key has none
-	trip      machine.Trip             // its prices, and whether it follows a redirection
+// terms are what a request costs, and how it may wait.
+type terms struct {
+	route     routeName                // the zero value if the key is not divided
+	trip      machine.Trip             // its prices, whether it follows a redirection, and whether it takes turns
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
+	patience  time.Time                // when the wait ends at the latest; zero is when the context ends
+	waited    time.Duration            // before earlier tries; counted if the Transport has a Patience
 	waiting   func(Wait) (done func()) // called before Gate.Waiting; may be nil
 }
 
 // enter waits until a request may be sent. A request with an empty key never waits.
-func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error) {
+func (g *Gate) enter(ctx context.Context, key []byte, r *terms) (*Pass, error) {
 	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
-	p := &Pass{gate: g, path: r.path, leg: leg{trip: r.trip}}
-	deadline, _ := ctx.Deadline()
-	w, why := g.begin(p, key, deadline)
+	p := &Pass{gate: g, route: r.route, trip: r.trip}
+	asks := waiter{pass: p}
+	asks.deadline, _ = ctx.Deadline()
+	if !r.patience.IsZero() && (asks.deadline.IsZero() || r.patience.Before(asks.deadline)) {
+		asks.deadline, asks.patient = r.patience, true
+	}
+	w, why := g.begin(&asks, key)
 	if w == nil {
 		return p, nil
+	}
+	var expired <-chan time.Time
+	if w.patient {
+		timer := time.NewTimer(time.Until(w.deadline))
+		defer timer.Stop()
+		expired = timer.C
 	}
 	waited := false
 	defer func() {
@@ -126,6 +159,8 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 		case <-w.wake:
 		case <-ctx.Done():
 			g.leave(w, context.Cause(ctx))
+		case <-expired:
+			g.leave(w, errExpired)
 		case <-r.cancelled:
 			g.leave(w, errCancelled)
 		}
@@ -137,30 +172,27 @@ func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error)
 	return p, nil
 }
 
-var errCancelled = errors.New("ratelimit: request canceled")
+var (
+	errCancelled = errors.New("ratelimit: request canceled")
+	errExpired   = errors.New("ratelimit: the patience has ended") // becomes a WaitError
+)
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request into the
 // queue, and returns why it waits. If the deadline is certain to come first, the wait is over.
-func (g *Gate) begin(p *Pass, key []byte, deadline time.Time) (w *waiter, why Wait) {
+func (g *Gate) begin(asks *waiter, key []byte) (w *waiter, why Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // with the lock, so that the time of the machine never goes back
-	e := g.entry(key, now)
-	if e == nil {
+	k := g.key(key, now)
+	if k == nil {
 		return nil, why
 	}
-	asks := waiter{pass: p, deadline: deadline}
-	x, v := e.holder(&asks, now)
-	if x != nil { // unless its timer is late
-		x.admit(now)
-		x, v = e.holder(&asks, now)
-	}
+	x, v := k.enters(asks, now)
 	if x == nil {
-		e.send(p, now)
 		return nil, why
 	}
-	why = x.state(now, &p.trip)
-	w = &waiter{pass: p, deadline: deadline, wake: make(chan struct{})}
+	why = x.state(now, &asks.pass.trip)
+	w = &waiter{pass: asks.pass, deadline: asks.deadline, patient: asks.patient, wake: make(chan struct{})}
 	if x.misses(w, &v) {
 		w.decide(x.tooLate(&v))
 		return w, why
@@ -191,6 +223,12 @@ func (g *Gate) leave(w *waiter, cause error) {
 		return
 	}
 	e, now := w.at, time.Now()
+	if cause == errExpired { // the wait may end at the same time
+		if e.admit(now); w.decided {
+			return
+		}
+		e, cause = w.at, context.DeadlineExceeded
+	}
 	late := !w.deadline.IsZero() && !now.Before(w.deadline)
 	if cause == context.DeadlineExceeded || cause == errCancelled && late { // http.Client.Timeout also cancels
 		v := e.machine.Ask(now, &e.queue.front().pass.trip) // which nothing overtakes
@@ -208,13 +246,18 @@ func (g *Gate) leave(w *waiter, cause error) {
 }
 
 // tooLate returns the error of a request whose deadline comes before the end of a wait.
-func (e *entry) tooLate(v *machine.Verdict) *WaitError {
+func (e *line) tooLate(v *machine.Verdict) *WaitError {
 	return &WaitError{Until: v.Until, Advice: e.advice, Reason: Reason(v.Reason)}
 }
 
-// misses reports whether the deadline of a request is certain to come before its answer.
-func (e *entry) misses(w *waiter, v *machine.Verdict) bool {
-	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Typical))
+// misses reports whether the deadline of a request is certain to come before its answer, or before
+// the end of its wait if only the wait has a deadline.
+func (e *line) misses(w *waiter, v *machine.Verdict) bool {
+	end := v.Until
+	if !w.patient {
+		end = end.Add(e.of.machine.Typical)
+	}
+	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(end)
 }
 
 // decide ends a wait.
@@ -223,23 +266,22 @@ func (w *waiter) decide(err error) {
 	close(w.wake)
 }
 
-// holder returns the entry that holds a request back, with its verdict: the key e, or a
-// resource of the path. It returns nil if the request may be sent. It does not ask the entry
-// in whose queue the request was.
-func (e *entry) holder(w *waiter, now time.Time) (*entry, machine.Verdict) {
-	if v, ok := e.holds(w, now); ok {
-		return e, v
+// enters sends a request if no line holds it back. Otherwise it returns the line that does, with its
+// verdict.
+func (k *key) enters(w *waiter, now time.Time) (*line, machine.Verdict) {
+	x, v := k.holder(w, now)
+	if x != nil { // unless its timer is late
+		x.admit(now)
+		x, v = k.holder(w, now)
 	}
-	for _, x := range e.ofPath(w.pass.path, now) {
-		if v, ok := x.holds(w, now); ok {
-			return x, v
-		}
+	if x == nil {
+		k.send(w.pass, now)
 	}
-	return nil, machine.Verdict{}
+	return x, v
 }
 
-// holds reports whether an entry holds a request back.
-func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
+// holds reports whether a line holds a request back.
+func (e *line) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 	if e == w.at {
 		return v, false
 	}
@@ -252,8 +294,8 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 }
 
 // admit lets through all waiters that may be sent, in their order. If no request waits, it
-// stops the timer, because the timer keeps the entry in memory.
-func (e *entry) admit(now time.Time) {
+// stops the timer, because the timer keeps the line in memory.
+func (e *line) admit(now time.Time) {
 	for e.queue.Len() > 0 && e.admitOne(now) {
 	}
 	if e.queue.Len() == 0 && !e.until.IsZero() {
@@ -264,7 +306,7 @@ func (e *entry) admit(now time.Time) {
 
 // admitOne lets one waiter through, or fails one whose deadline comes too early. If it can do
 // neither yet, it sets the timer, and returns false.
-func (e *entry) admitOne(now time.Time) bool {
+func (e *line) admitOne(now time.Time) bool {
 	front := e.queue.front()
 	v := e.machine.Ask(now, &front.pass.trip)
 	if v.Open {
@@ -281,23 +323,31 @@ func (e *entry) admitOne(now time.Time) bool {
 			return true
 		}
 	}
-	e.ringAt(v.Until, now)
+	until := v.Until
+	w, next := e.of.scoutOf(e, now)
+	if w != nil {
+		e.release(w, &machine.Verdict{Until: now}, now)
+		return true
+	}
+	if now.Before(next) && next.Before(until) {
+		until = next
+	}
+	e.ringAt(until, now)
 	return false
 }
 
 // release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise
-// the request is sent. If another entry holds it back, it moves to the queue of that entry.
-func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
+// the request is sent. If another line holds it back, it moves to the queue of that line.
+func (e *line) release(w *waiter, v *machine.Verdict, now time.Time) {
 	e.dequeue(w)
 	if e.misses(w, v) {
 		w.decide(e.tooLate(v))
 		return
 	}
-	key := e.ofKey()
-	x, held := key.holder(w, now)
+	x, held := e.of.holder(w, now)
 	switch {
 	case x == nil:
-		key.send(w.pass, now)
+		e.of.send(w.pass, now)
 		w.decide(nil)
 	case x.misses(w, &held):
 		w.decide(x.tooLate(&held))
@@ -307,9 +357,9 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 	}
 }
 
-// ringAt sets the timer of an entry. The timer belongs to no caller, because a slow caller
+// ringAt sets the timer of a line. The timer belongs to no caller, because a slow caller
 // would delay all others.
-func (e *entry) ringAt(until, now time.Time) {
+func (e *line) ringAt(until, now time.Time) {
 	switch {
 	case until.Equal(e.until):
 		return
@@ -322,19 +372,9 @@ func (e *entry) ringAt(until, now time.Time) {
 }
 
 // ring is called by the timer.
-func (e *entry) ring() {
-	e.gate.mu.Lock()
-	defer e.gate.mu.Unlock()
+func (e *line) ring() {
+	e.of.gate.mu.Lock()
+	defer e.of.gate.mu.Unlock()
 	e.until = time.Time{}
 	e.admit(time.Now())
-}
-
-// send counts a request as sent with a key, and with the resources of its path.
-func (e *entry) send(p *Pass, now time.Time) {
-	p.entry = e
-	e.machine.Send(&p.trip, now)
-	p.trip.Owner = p
-	for _, x := range e.ofPath(p.path, now) {
-		p.legOf(x, now)
-	}
 }

@@ -343,7 +343,7 @@ func TestAdvisorRefusedMinute(t *testing.T) {
 
 // Errors contain the name of the limit, quoted and cut, and nothing else of the fields.
 func TestWaitErrorText(t *testing.T) {
-	const early = "ratelimit: not sent: the deadline is before the end of the wait"
+	const early = "ratelimit: not sent: the wait would end too late"
 	by := func(source ratelimit.Source, name string) ratelimit.Advice {
 		return ratelimit.Advice{Source: source, Limit: ratelimit.Limit{Name: name}}
 	}
@@ -378,13 +378,13 @@ func TestQueueFollowers(t *testing.T) {
 		{"another leaves", []bool{true, false, true}, 1, []int{0, 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var e entry
+			var e line
 			waiters := make([]*waiter, len(tc.first))
 			for i, first := range tc.first {
 				if i == len(tc.first)-1 && tc.leave >= 0 {
 					e.dequeue(waiters[tc.leave])
 				}
-				waiters[i] = &waiter{pass: &Pass{leg: leg{trip: machine.Trip{Follows: first}}}}
+				waiters[i] = &waiter{pass: &Pass{trip: machine.Trip{Follows: first}}}
 				e.enqueue(waiters[i])
 			}
 			var got []int
@@ -405,13 +405,13 @@ func TestFollowerDoesNotWait(t *testing.T) {
 		waits := 0
 		g := Gate{Waiting: func(Wait) func() { waits++; return nil }}
 		first := enter(t, &g, "a")
-		first.redirected = true
-		first.Answered(advised("a r=1;t=60"), time.Now())
+		left := advised("a r=1;t=60")
+		first.answered(&left, "", time.Now(), false, true)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _, _ = g.Enter(ctx, "a") })
 		synctest.Wait()
-		_, err := g.enter(t.Context(), []byte("a"), &entrant{trip: machine.Trip{Follows: true}})
+		_, err := g.enter(t.Context(), []byte("a"), &terms{trip: machine.Trip{Follows: true}})
 		require.NoError(t, err)
 		require.Equal(t, 1, waits, "of the other request")
 		cancel()
@@ -429,7 +429,7 @@ func TestFollowersInTurn(t *testing.T) {
 		sent := make(chan int, 4)
 		for i := range 4 {
 			go func() {
-				_, err := g.enter(t.Context(), []byte("key"), &entrant{trip: machine.Trip{Follows: i > 0}})
+				_, err := g.enter(t.Context(), []byte("key"), &terms{trip: machine.Trip{Follows: i > 0}})
 				if err == nil {
 					sent <- i
 				}

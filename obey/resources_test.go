@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// playResources plays an exchange with one origin. A line has the time in seconds, and a path
-// with its response, or `path: waits` for a request whose deadline is too early. The response
+// playResources plays an exchange with one origin. A line has the time in seconds, and a path, or a
+// method and a path, with its response, or `path: waits` for a request whose deadline is too early. The response
 // is a status and a resource with its limit, `core r=5;t=60`, or other field lines.
 func playResources(t *testing.T, rt *Transport, scene string) {
 	t.Helper()
@@ -43,7 +43,11 @@ func playResources(t *testing.T, rt *Transport, scene string) {
 			reply = resourceAnswer(said)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path, nil)
+		method := http.MethodGet
+		if name, rest, named := strings.Cut(path, " "); named {
+			method, path = name, rest
+		}
+		req, err := http.NewRequestWithContext(ctx, method, "https://api.example"+path, nil)
 		require.NoError(t, err)
 		req.Header = header
 		resp, err := rt.RoundTrip(req)
@@ -62,7 +66,7 @@ func playResources(t *testing.T, rt *Transport, scene string) {
 // resourceAnswer returns the lines of a response.
 func resourceAnswer(said string) string {
 	text := ""
-	if status, rest, ok := strings.Cut(said, "; "); ok && len(status) == 3 {
+	if status, rest, _ := strings.Cut(said, "; "); len(status) == 3 {
 		text, said = "HTTP/1.1 "+status+" x\n", rest
 	}
 	name, limit, ok := strings.Cut(said, " r=")
@@ -95,6 +99,8 @@ func TestResources(t *testing.T) {
 			0 /repos/a: core r=4999;t=60
 			0 /graphql: graphql r=10;t=60
 			0 /repos/b: 403; Retry-After: 30
+			1 /new: waits retry-after
+			1 /graphql: 403; Retry-After: 29
 			1 /graphql: waits retry-after
 			1 /repos/a: waits retry-after
 			1 /new: waits retry-after
@@ -104,6 +110,8 @@ func TestResources(t *testing.T) {
 			0 /repos/a: core r=4999;t=60
 			0 /graphql: graphql r=10;t=60
 			0 /repos/b: 403; core r=4998;t=60; Retry-After: 30
+			1 /repos/b: waits retry-after
+			1 /graphql: 403; graphql r=9;t=60; Retry-After: 29
 			1 /graphql: waits retry-after
 			1 /repos/a: waits retry-after
 			30 /graphql: graphql r=9;t=60`},
@@ -119,12 +127,13 @@ func TestResources(t *testing.T) {
 			0 /graphql: waits retry-after
 			0 /repos/a: waits limit
 			30 /graphql: graphql r=9;t=60`},
-		{"GitHub Enterprise: one segment, two resources, both held", `
+		{"GitHub Enterprise: one first segment, two resources", `
 			0 /api/v3/repos: core r=4999;t=60
 			0 /api/graphql: graphql r=0;t=60
-			1 /api/v3/repos: waits limit
+			1 /api/v3/repos: core r=4998;t=60
+			1 /api/v3/users: waits limit
 			1 /api/graphql: waits limit
-			60 /api/v3/repos: core r=4998;t=60`},
+			60 /api/v3/users: core r=4997;t=60`},
 		{"a request to one of two resources takes nothing of the other", `
 			0 /api/graphql: graphql r=2;t=60
 			0 /api/v3/a: core r=4999;t=60
@@ -152,13 +161,15 @@ func TestResources(t *testing.T) {
 			0 /b: X-RateLimit-Limit: 5; X-RateLimit-Remaining: 4; X-RateLimit-Reset-After: 30; X-RateLimit-Bucket: efgh
 			0 /a: waits limit
 			0 /b: X-RateLimit-Limit: 5; X-RateLimit-Remaining: 3; X-RateLimit-Reset-After: 30; X-RateLimit-Bucket: efgh`},
-		{"limits that name no resource hold all", `
+		{"limits that name no resource hold those that announce them, and new paths", `
 			0 /a: one r=5;t=60
 			0 /b: RateLimit: "all";r=0;t=30
-			0 /a: waits limit
+			0 /a: one r=4;t=60
 			0 /b: waits limit
 			0 /c: waits limit
-			30 /a: one r=4;t=60`},
+			0 /a: RateLimit: "all";r=0;t=30
+			0 /a: waits limit
+			30 /c: Server: x`},
 		{"limits of a resource leave those of the key as they are", `
 			0 /b: RateLimit: "all";r=2;t=30
 			0 /a: one r=5;t=60
@@ -170,7 +181,8 @@ func TestResources(t *testing.T) {
 		{"a wait of the key outlasts one of a resource", `
 			0 /a: one r=0;t=10
 			0 /b: 503; Retry-After: 20
-			0 /a: waits retry-after
+			0 /a: waits limit
+			10 /a: 503; one r=5;t=60; Retry-After: 10
 			10 /a: waits retry-after
 			20 /a: one r=5;t=60`},
 	} {
@@ -332,7 +344,7 @@ func TestResourcesUnseen(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for i := range 500 {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://api.example/%d/x", i%10), nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://api.example/p%d/x", i%10), nil)
 			require.NoError(t, err)
 			go func() { _, _ = rt.RoundTrip(req) }()
 		}
@@ -348,10 +360,11 @@ func TestResourcesUnseen(t *testing.T) {
 	})
 }
 
-// A hostile server can use memory for at most 256 segments and 16 resources.
+// A hostile server can use memory for at most 256 routes and 256 limits of a key. A route obeys at
+// most 16 of them.
 func TestResourcesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const segments = 10_000
+		const paths = 10_000
 		named := ""
 		rt := &Transport{Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			return answer(req, resourceAnswer(named+" r=4999;t=60")), nil
@@ -362,26 +375,41 @@ func TestResourcesMemory(t *testing.T) {
 			_, err = rt.RoundTrip(req)
 			require.NoError(t, err)
 		}
-		for i := range segments {
+		for i := range paths {
 			named = fmt.Sprint("r", i%20)
-			get(fmt.Sprintf("/%d/x", i))
+			get(fmt.Sprintf("/p%d/x", i))
 		}
-		for i := range 20 {
+		k, _ := rt.gate().find("https://api.example")
+		require.Len(t, k.scope.routes, maxRoutes+1, "one for all others")
+		limits := func() (n int) {
+			for _, x := range k.parts() {
+				if x.route == nil {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, 20, limits())
+		for i := range 2 * maxParts {
 			named = fmt.Sprint("more", i)
-			get("/0")
+			get(fmt.Sprintf("/p%d/x", i%30))
 		}
-		e := rt.gate().find("https://api.example")
-		require.Len(t, e.paths, maxPaths)
-		require.Len(t, e.resources, maxResources)
-		for _, list := range e.paths {
-			require.LessOrEqual(t, len(list), maxNamed)
+		require.Len(t, k.scope.routes, maxRoutes+1)
+		require.LessOrEqual(t, len(k.scope.parts), maxParts)
+		for _, r := range k.scope.routes {
+			require.LessOrEqual(t, len(r.limits), maxAnnounced)
 		}
-		require.Len(t, slices.Collect(rt.gate().Keys()), 1+maxResources)
+		require.Len(t, slices.Collect(rt.gate().Keys()), 1+limits())
+		for i := range maxParts { // of other routes
+			named = fmt.Sprint("again", i)
+			get(fmt.Sprintf("/p%d/x", 30+i%30))
+		}
+		require.Len(t, k.scope.parts, maxParts)
 		named = "another" // there is no room for it, so its limits apply to the key
 		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 			return answer(req, resourceAnswer("another r=0;t=60")), nil
 		})
-		get("/10001")
+		get("/p100/x")
 		w, _ := rt.gate().State("https://api.example")
 		require.Equal(t, ReasonLimit, w.Reason)
 	})
@@ -392,20 +420,19 @@ func TestResourcesUnnamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt Transport
 		playResources(t, &rt, "0 /graphql: graphql r=9;t=60")
-		for i := range 2 * maxPaths {
-			playResources(t, &rt, fmt.Sprintf("0 /%d: 200; Server: x", i))
+		for i := range 2 * maxRoutes {
+			playResources(t, &rt, fmt.Sprintf("0 /p%d: 200; Server: x", i))
 		}
-		paths := rt.gate().find("https://api.example").paths
-		require.Len(t, paths, maxPaths)
-		for path, list := range paths {
-			require.Equal(t, path == "/graphql", len(list) == 1, path)
+		k, _ := rt.gate().find("https://api.example")
+		for name, r := range k.scope.routes {
+			require.Equal(t, name.path == "/graphql", len(r.limits) == 1, name.path)
 		}
 		playResources(t, &rt, `
-			0 /7: core r=0;t=60
-			0 /7: waits limit
-			0 /8: 200; Server: x
-			1 /8: core r=0;t=60
-			1 /8: waits limit
+			0 /p7: core r=0;t=60
+			0 /p7: waits limit
+			0 /p8: 200; Server: x
+			1 /p8: core r=0;t=60
+			1 /p8: waits limit
 			1 /graphql: graphql r=8;t=59`)
 	})
 }
@@ -491,14 +518,18 @@ func TestResourcesForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{Gate: &Gate{MaxWait: 20 * time.Minute}}
 		for i := range 300 {
-			playResources(t, rt, fmt.Sprintf("0 /%d: core r=4999;t=60", i))
+			playResources(t, rt, fmt.Sprintf("0 /p%d: core r=4999;t=60", i))
 		}
 		time.Sleep(5 * time.Minute)
 		playResources(t, rt, "0 /new: graphql r=0;t=1200")
-		require.Len(t, rt.gate().find("https://api.example").paths, maxPaths)
+		routes := func() int {
+			k, _ := rt.gate().find("https://api.example")
+			return len(k.scope.routes)
+		}
+		require.Equal(t, maxRoutes+1, routes())
 		time.Sleep(time.Hour)
 		playResources(t, rt, "0 /new: graphql r=0;t=1200\n0 /other: core r=4999;t=60\n0 /new: waits limit")
-		require.Len(t, rt.gate().find("https://api.example").paths, 2)
+		require.Equal(t, 3, routes(), "and that of requests without a route")
 		time.Sleep(11 * time.Minute)
 		playResources(t, rt, "0 /new: waits limit\n0 /other: core r=4999;t=60")
 	})
@@ -551,8 +582,8 @@ func TestResourcesEnd(t *testing.T) {
 			}
 			reply := func(req *http.Request) string {
 				resource := fmt.Sprint("r", draw(3))
-				switch draw(12) {
-				case 0:
+				switch draw(14) {
+				case 0, 10:
 					return "HTTP/1.1 429 Too Many Requests"
 				case 1:
 					return "HTTP/1.1 403 Forbidden\nRetry-After: 3"
@@ -568,6 +599,10 @@ func TestResourcesEnd(t *testing.T) {
 					return "RateLimit-Policy: \"t\";q=100;w=60;qu=\"tokens\"\nRateLimit: \"t\";r=3;t=2"
 				case 7:
 					return ""
+				case 8:
+					return fmt.Sprintf("X-RateLimit-Limit: %d\nX-RateLimit-Remaining: %d\nX-RateLimit-Reset: %d", 5+5*draw(2), draw(4), 1+draw(20))
+				case 9:
+					return fmt.Sprintf(`RateLimit: "n%d";r=%d;t=5`, draw(20), draw(3))
 				}
 				return resourceAnswer(fmt.Sprintf("%s r=%d;t=5", resource, draw(4)))
 			}
@@ -603,7 +638,8 @@ func TestResourcesEnd(t *testing.T) {
 				if draw(5) == 0 {
 					host = fmt.Sprint(draw(4))
 				}
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s.example/%d/x", host, draw(6)), nil)
+				method := []string{http.MethodGet, http.MethodPost}[draw(2)]
+				req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("https://%s.example/p%d/x", host, draw(6)), nil)
 				require.NoError(t, err)
 				if resp, err := transports[draw(3)].RoundTrip(req); err == nil {
 					_, _ = io.Copy(io.Discard, resp.Body)
@@ -630,8 +666,8 @@ func TestResourcesEnd(t *testing.T) {
 			require.LessOrEqual(t, len(g.keys), g.MaxKeys)
 			require.Equal(t, len(g.keys), g.used.Len())
 			for _, e := range g.keys {
-				for x := range e.all() {
-					require.Zero(t, x.queue.Len()+len(x.doomed)+x.machine.UnderWay(), x.key)
+				for _, x := range e.lines() {
+					require.Zero(t, x.queue.Len()+len(x.doomed)+x.machine.UnderWay(), x.name)
 				}
 			}
 		})
@@ -718,19 +754,9 @@ func TestResourcesWithoutLimit(t *testing.T) {
 		playResources(t, &rt, `
 			0 /graphql: graphql r=9;t=60
 			0 /repos/a: 429; X-RateLimit-Resource: core; Retry-After: 5
-			0 /graphql: waits retry-after`)
+			0 /repos/a: waits retry-after`)
 		require.ElementsMatch(t, []string{"https://api.example", "https://api.example graphql"}, slices.Collect(rt.gate().Keys()))
 	})
-}
-
-// The first segment of a path may be long, empty, or all of it.
-func TestFirstSegment(t *testing.T) {
-	long := "/" + strings.Repeat("x", 2*maxKey)
-	for path, want := range map[string]string{
-		"": "/", "/": "/", "//a": "/", "/a": "/a", "/a/": "/a", "/a/b/c": "/a", "*": "*", long + "/b": long[:maxKey],
-	} {
-		require.Equal(t, want, firstSegment(path), path)
-	}
 }
 
 // Forget forgets one resource, and the requests that wait for it go on.
@@ -763,25 +789,25 @@ func TestResourcesRefusalTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{}
 		pass := func(path string) *Pass {
-			p, err := g.enter(t.Context(), []byte("k"), &entrant{path: path})
+			p, err := g.enter(t.Context(), []byte("k"), &terms{route: routeName{path: path}})
 			require.NoError(t, err)
 			return p
 		}
 		served, several := pass("x"), []*Pass{}
 		time.Sleep(200 * time.Millisecond)
 		left := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "a", Remaining: 9, Reset: ratelimit.SecondsOf(9)}}}
-		served.answered(&ratelimit.Advice{Fields: left}, "core", time.Time{}, false)
+		served.answered(&ratelimit.Advice{Fields: left}, "core", time.Time{}, false, false)
 		for range 8 {
 			several = append(several, pass("x"))
 		}
 		for _, p := range several {
 			spent := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "a", Reset: ratelimit.SecondsOf(1)}}}
-			p.answered(&ratelimit.Advice{Refused: true, Wait: time.Second, Source: ratelimit.SourceLimit, Fields: spent}, "core", time.Time{}, false)
+			p.answered(&ratelimit.Advice{Refused: true, Wait: time.Second, Source: ratelimit.SourceLimit, Fields: spent}, "core", time.Time{}, false, false)
 		}
 		pass("y").Answered(ratelimit.Advice{Refused: true, Wait: 300 * time.Millisecond, Source: ratelimit.SourceRetryAfter}, time.Time{})
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		_, err := g.enter(ctx, []byte("k"), &entrant{path: "y"})
+		_, err := g.enter(ctx, []byte("k"), &terms{route: routeName{path: "y"}})
 		var late *WaitError
 		require.ErrorAs(t, err, &late, "100 ms are left, and answers take 200 ms")
 	})
@@ -855,7 +881,7 @@ func TestResourcesDeadlines(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		wait(50, time.Minute, 30*time.Second, false)
+		wait(50, time.Minute, 31*time.Second, false)
 		wait(60, 35*time.Second, 10*time.Second, true)
 		all.Wait()
 	})

@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/text"
+	"github.com/httpfields/ratelimit/obey/internal/machine"
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that servers
@@ -38,11 +38,18 @@ type Transport struct {
 	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy]. If the
 	// shards of a server answer 503 independently, return a different text for each shard.
 	//
-	// If Key is nil, or returns what a function of KeyBy returns, the Transport also separates
-	// resources that the server counts separately. A limit with X-RateLimit-Resource or
-	// X-RateLimit-Bucket then delays only requests to paths whose first segment has answered with
-	// that name. At most 256 segments and 16 resources of a key are remembered. A Retry-After or a
-	// refusal that no exhausted limit explains delays all requests of the key.
+	// If Key is nil, or returns what a function of KeyBy returns, the Transport learns which routes
+	// of a key the server limits apart. A route is whether the method is safe, and the path up to its
+	// first segment that looks like a value, at most four segments. A limit delays the routes that
+	// have announced it, and routes that have not been served yet. Limits with one name, or in one
+	// X-RateLimit-Resource or X-RateLimit-Bucket, are one limit. Limits without a name are one while
+	// their quotas and resets agree. A refusal with a wait that no exhausted limit explains delays
+	// the whole key, until requests of other routes show that it is one of its route alone.
+	//
+	// A limit, and a route with refusals of its own, are parts of the key. [Gate.Keys] lists them. The
+	// name of a part is the key, a space, and the name of the resource or limit, or else a hash of
+	// the route. At most 256 routes of a key are remembered. Routes do not show what comes after a
+	// value: if each user or channel in the path has limits of its own, set a Key.
 	Key func(*http.Request) string
 	// Gate delays the requests. Several Transports, and clients of other protocols, may
 	// share one. nil is a Gate of the Transport's own, with the MaxWait of Advisor. A Gate
@@ -51,11 +58,17 @@ type Transport struct {
 	// Cost returns what a request takes of limits in other units than requests, such as the
 	// tokens of its prompt; nil is none. It must leave the body as it is.
 	Cost func(*http.Request) []Cost
+	// Patience is how long a request may wait, all its retries together; 0, or less, is as long
+	// as its context allows. A request that would wait longer fails at once with a [WaitError]. A
+	// refusal is returned at once if the request would wait longer before it is sent again.
+	// Patience cancels nothing that is under way.
+	Patience time.Duration
 	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and
 	// its done after that of Gate.Waiting.
 	Waiting func(*http.Request, Wait) (done func())
-	// Observe is called for every response with information about limits, before RoundTrip
-	// returns or sends the request again; nil is not called.
+	// Observe is called for every response with information about limits, when the Gate has
+	// learnt it, and before RoundTrip returns or sends the request again; nil is not called. It
+	// may send requests of its own.
 	Observe func(*http.Request, ratelimit.Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
@@ -88,23 +101,34 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		return nil, errNoURL
 	}
 	var few [2 * maxKey]byte // the keys of most requests need no other memory
-	r, key := t.entrantOf(req, few[:0])
+	r, key := t.termsOf(req, few[:0])
 	if r.trip.Follows = req.Response != nil; r.trip.Follows && len(key) > 0 {
 		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
 	}
-	pass, err := t.gate().enter(req.Context(), key, &r)
+	pass, err := t.enter(req.Context(), key, &r)
 	if err != nil {
 		return nil, err
 	}
 	sent = true
-	known := pass.entry != nil // else no refusal would delay the next try
+	known := pass.key != nil // else no refusal would delay the next try
 	resp, advice, err := t.send(req, pass)
 	for try := 0; try < t.MaxRetries && known && sendsAgain(req, resp, &advice); try++ {
 		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
+}
+
+// enter waits until the Gate lets a request through, but no longer than its patience.
+func (t *Transport) enter(ctx context.Context, key []byte, r *terms) (*Pass, error) {
+	if t.Patience <= 0 {
+		return t.gate().enter(ctx, key, r)
+	}
+	began := time.Now()
+	r.patience = began.Add(t.Patience - r.waited)
+	defer func() { r.waited += time.Since(began) }()
+	return t.gate().enter(ctx, key, r)
 }
 
 // send sends a request that the Gate has let through, and passes the advice of the answer to the
@@ -123,12 +147,10 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	}()
 	received := time.Now()
 	a = t.Advisor.Advise(resp, received)
-	// The body of a 101 is a connection, which no limiter of requests counts.
-	counts := hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols
-	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
+	redirects := resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	resource := cmp.Or(text.FirstLine(resp.Header["X-Ratelimit-Resource"]), text.FirstLine(resp.Header["X-Ratelimit-Bucket"]))
-	end := pass.answered(&a, resource, received, counts)
-	if end != nil || pass.redirected && resp.Body != nil {
+	end := pass.answered(&a, resource, received, takesRoom(resp, &a), redirects)
+	if end != nil || redirects && resp.Body != nil {
 		resp.Body = &answerBody{resp.Body, end, received}
 	}
 	informed := a.Refused || a.Source != ratelimit.SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
@@ -137,6 +159,12 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	}
 	learnt = true
 	return resp, a, nil
+}
+
+// takesRoom reports whether a request is under way until the body of its answer ends. The body of a 101
+// is a connection, which no limiter of requests counts. A refused request takes no room at the server.
+func takesRoom(resp *http.Response, a *ratelimit.Advice) bool {
+	return hasBody(resp.Body) && resp.StatusCode != http.StatusSwitchingProtocols && !a.Refused
 }
 
 // gate returns the Gate that delays the requests.
@@ -157,14 +185,14 @@ func (t *Transport) CloseIdleConnections() {
 
 func (t *Transport) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }
 
-// entrantOf converts a request for the Gate, and appends its key to memory.
-func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
+// termsOf returns the terms of a request, and appends its key to memory.
+func (t *Transport) termsOf(req *http.Request, memory []byte) (r terms, key []byte) {
 	origin := appendOrigin(memory, req.URL)
 	key = origin
-	r = entrant{path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
+	r = terms{route: routeOf(req), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
 		if key = append(origin[len(origin):], t.Key(req)...); !isKeyBy(key, origin) {
-			r.path = ""
+			r.route = routeName{}
 		}
 	}
 	if t.Cost != nil {
@@ -176,16 +204,9 @@ func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key 
 	return r, key
 }
 
-// firstSegment returns a path up to its second slash.
-func firstSegment(path string) string {
-	path = cmp.Or(path, "/")
-	first, _, _ := strings.Cut(path[1:], "/")
-	return path[:min(1+len(first), maxKey)]
-}
-
 // waitRedirect waits as long as the redirection that led to the request asks. The Gate delays
 // the key of the redirection, but the request may have another key.
-func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
+func (t *Transport) waitRedirect(req *http.Request, key []byte, r *terms) (err error) {
 	g, received := t.gate(), time.Now()
 	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
@@ -196,10 +217,14 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 	if a.Source != ratelimit.SourceRetryAfter || time.Until(until) <= 0 {
 		return nil
 	}
+	until = until.Add(machine.Late(max(g.Jitter, 0)))
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: ReasonRetryAfter, Advice: kept(a, "")}
+	began := time.Now()
+	impatient := t.Patience > 0 && until.Sub(began) > t.Patience
+	defer func() { r.waited += time.Since(began) }()
 	g.during(w, r.waiting, func() {
-		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		if deadline, ok := ctx.Deadline(); impatient || ok && deadline.Before(until) {
 			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
 			return
 		}
@@ -216,29 +241,35 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err
 // sendsAgain reports whether a request may be sent again after its answer.
 func sendsAgain(req *http.Request, resp *http.Response, a *ratelimit.Advice) bool {
 	switch {
-	case !a.Refused, hasBody(req.Body) && req.GetBody == nil:
+	case !a.Refused, a.Final, hasBody(req.Body) && req.GetBody == nil:
 		return false
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == ratelimit.SourceRefused:
 		return true // a limiter has refused the request before it had an effect
 	}
-	switch req.Method { // as net/http does when it loses a connection
+	// as net/http does when it loses a connection
+	return isSafe(req.Method) || req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+}
+
+// isSafe reports whether a method only reads (RFC 9110 Section 9.2.1).
+func isSafe(method string) bool {
+	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	}
-	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+	return false
 }
 
 // sendAgain sends a refused request again, after the wait. If the deadline comes first, or nothing
 // would delay the request, it returns the refusal without advice, so that there is no further try.
-func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, ratelimit.Advice, error) {
+func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *terms) (*http.Response, ratelimit.Advice, error) {
 	keepBody(refusal)
 	r.trip.Follows = false
-	pass, err := t.gate().enter(req.Context(), key, r)
+	pass, err := t.enter(req.Context(), key, r)
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded)
 	if err != nil && !late {
 		return nil, ratelimit.Advice{}, err
 	}
-	if err != nil || pass.entry == nil {
+	if err != nil || pass.key == nil {
 		return refusal, ratelimit.Advice{}, nil
 	}
 	defer pass.Failed() // if GetBody fails or panics

@@ -65,7 +65,7 @@ func get(t testing.TB, rt http.RoundTripper, address string) error {
 }
 
 // entryOf returns the state of a host's key.
-func entryOf(t *Transport, host string) *entry { return t.gate().keys["http://"+host] }
+func entryOf(t *Transport, host string) *key { return t.gate().keys["http://"+host] }
 
 func seconds(list ...int) (all []time.Duration) {
 	for _, n := range list {
@@ -591,7 +591,7 @@ func TestTransportRedirectClone(t *testing.T) {
 		require.NoError(t, get(t, rt, trial.Example))
 		_, err = rt.RoundTrip(again)
 		require.NoError(t, err)
-		require.Equal(t, seconds(0, 10, 10, 15), s.seen)
+		require.Equal(t, seconds(0, 10, 10, 10), s.seen)
 	})
 }
 

@@ -208,7 +208,7 @@ func TestCheckMessages(t *testing.T) {
 	for wire, want := range map[string]string{
 		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "P2 (must) member 2 of RateLimit-Policy, line 2, byte 1: write the name in double quotes, or strict clients ignore the whole field",
 		`RateLimit-Policy: "secret";w=1`:                                         "P6 (must) member 1 of RateLimit-Policy, line 1, byte 1: add the parameter q, without which strict clients ignore the whole field",
-		`RateLimit: "secret";r="secret"`:                                         "L5 (must) member 1 of RateLimit, line 1, byte 12: write the parameter r as an Integer from 0, or strict clients ignore the whole field",
+		`RateLimit: "secret";r="secret"`:                                         "L5 (must) member 1 of RateLimit, line 1, byte 12: write the parameter r as an Integer from 0 to 999999999999999, or strict clients ignore the whole field",
 		`RateLimit: limit=2, remaining=1, reset=60`:                              "L1 (must) member 1 of RateLimit, line 1, byte 6: this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as r",
 		`RateLimit-Policy: limit=2, w=60`:                                        "P1 (must) member 1 of RateLimit-Policy, line 1, byte 6: write what RFC 9651 allows here, or strict clients ignore the whole field",
 		`RateLimit: secret secret`:                                               "L1 (must) member 1 of RateLimit, line 1, byte 8: write what RFC 9651 allows here, or strict clients ignore the whole field",
@@ -395,5 +395,5 @@ func TestCheckDocuments(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, len(meant), "no longer shown: %v", seen)
-	require.Greater(t, shown, 15)
+	require.Greater(t, shown, 10)
 }

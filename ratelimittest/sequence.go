@@ -240,7 +240,7 @@ func (x *exchange) numbers() {
 	found, _ := older.Find(nil, withoutCurrent(x.resp.Header), nil)
 	for i := range found {
 		f := &found[i]
-		if role := f.Role; role < older.Quota || role > older.Reset {
+		if role := f.Role; role < older.Quota || role > older.Reset || f.Format >= older.Fraction {
 			continue
 		}
 		for _, line := range f.Lines {

@@ -2,11 +2,14 @@ package ratelimittest
 
 import (
 	"cmp"
+	"io/fs"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -273,4 +276,36 @@ func honestSequences(t *testing.T) (list []sequenceVector) {
 		list = append(list, v)
 	}
 	return list
+}
+
+// A seeds keeps what a fuzz target would get.
+type seeds []string
+
+func (s *seeds) Add(args ...any) { *s = append(*s, args[0].(string)) }
+
+// AddLines adds the lines of all files, without names of fields, as bytes, and each once.
+func TestAddLines(t *testing.T) {
+	var got seeds
+	AddLines(&got)
+	unique := slices.Compact(slices.Sorted(slices.Values(got)))
+	require.Len(t, unique, len(got))
+	require.Greater(t, len(got), 1000)
+	for _, line := range []string{
+		`"a\"b\\c";r=1`,                 // limits.json
+		`"a";q=3;w=3, "b";q=7;w=60`,     // sequences.json
+		"10;window=1;w=1",               // legacy.json, behind RateLimit-Limit
+		"Sat, 21 Nov 2026 23:59:60 GMT", // retry-after.json
+	} {
+		require.Contains(t, got, line)
+	}
+}
+
+// Vectors has every file of the folder.
+func TestVectorFiles(t *testing.T) {
+	require.NoError(t, fstest.TestFS(Vectors(), "README.md", "schema.json", "limits.json", "sequences.json", "structured-fields/list.json"))
+	want, err := os.ReadFile("vectors/limits.json")
+	require.NoError(t, err)
+	got, err := fs.ReadFile(Vectors(), "limits.json")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
 }

@@ -10,7 +10,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -43,9 +45,32 @@ func parse(flags *flag.FlagSet, args []string, stdout io.Writer) error {
 		}
 		return err
 	case err != nil:
-		return usageError{err}
+		return usageError{flagError(flags, err)}
 	}
 	return nil
+}
+
+// badValue matches the error of package flag for a value that the type of a flag refuses.
+var badValue = regexp.MustCompile(`^invalid .*"(?: for flag| for) -([^ ]+): (?:parse error|value out of range)$`)
+
+// flagError returns an error of package flag with the way out. It does not contain the value.
+func flagError(flags *flag.FlagSet, err error) error {
+	m := badValue.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	name := m[1]
+	f := flags.Lookup(name)
+	remedy := "give a number such as " + f.DefValue
+	if value, ok := f.Value.(flag.Getter); ok {
+		switch value.Get().(type) {
+		case bool:
+			remedy = "leave its value out"
+		case time.Duration:
+			remedy = "give a time such as 1m30s"
+		}
+	}
+	return fmt.Errorf("-%s is malformed: %s", name, remedy)
 }
 
 // parseAnywhere parses flags before, between and after the other arguments, because package flag

@@ -18,6 +18,7 @@ func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	flags.IntVar(&o.N, "n", 10_000, "send this many cases; 0 is as many as -time allows")
 	flags.Uint64Var(&o.Seed, "seed", 1, "make other cases; the same seed makes the same cases")
 	flags.DurationVar(&o.Time, "time", 0, "stop after this time; 0 is never")
+	flags.BoolVar(&o.NoParams, "no-params", false, "do not compare extension parameters, which a parser may drop")
 	field := flags.String("field", "", "send cases of one field alone: policy or limit")
 	write := flags.Bool("print", false, "write the cases with the expected answers, and start no program")
 	if err := parse(flags, args, stdout); err != nil {
@@ -41,7 +42,7 @@ func checkFuzz(o *fuzz.Options, field string, write bool, flags *flag.FlagSet) e
 	}[field]
 	switch {
 	case o.Fields == nil:
-		return errors.New("-field is unknown: give policy or limit")
+		return fmt.Errorf("-field %s is unknown: use policy or limit", field)
 	case o.N < 0 || o.Time < 0 || o.N == 0 && (o.Time == 0 || write):
 		return errors.New("-n is not a number of cases: give one above 0, or 0 with -time")
 	case write && flags.NArg() > 0:
@@ -76,6 +77,8 @@ func fuzzProgram(ctx context.Context, o fuzz.Options, command []string, stdout, 
 		status = exitDoubtful
 	case err != nil:
 		return 0, err // without a report of 0 differences
+	case r.Cases == 0:
+		return 0, fmt.Errorf("nothing was tested: the program answered no case within %v: let it flush each line, or give a longer -time", o.Time)
 	}
 	return status, errors.Join(err, r.Write(stdout, command[0]))
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,15 +27,19 @@ func TestMain(m *testing.M) {
 		os.Exit(3)
 	case "garbage":
 		fmt.Println("ready")
+	case "silent":
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var c fuzz.Case
 		_ = json.Unmarshal(in.Bytes(), &c)
+		c.NoParams = os.Getenv(programVariable) == "dropping"
 		v, _ := fuzz.Judge(c)
 		if os.Getenv(programVariable) == "mortal" && c.ID == 300 {
 			os.Exit(4)
 		}
-		if os.Getenv(programVariable) != "right" && strings.Contains(c.Lines[0], ";pk=") {
+		if !slices.Contains([]string{"right", "dropping"}, os.Getenv(programVariable)) && strings.Contains(c.Lines[0], ";pk=") {
 			v = fuzz.Verdict{}
 		}
 		answer, _ := json.Marshal(struct {
@@ -63,9 +69,16 @@ func TestFuzz(t *testing.T) {
 	_, again, _ := fuzzing(t, "wrong", "-n", "2000", "-seed", "3")
 	require.Equal(t, stdout, again)
 
-	status, stdout, stderr = fuzzing(t, "right", "-n", "0", "-time", "50ms", "-field", "limit")
+	status, stdout, stderr = fuzzing(t, "right", "-n", "50", "-time", "1h", "-field", "limit")
 	require.Equal(t, exitFine, status, stderr)
+	require.Contains(t, stdout, ": 50 cases (")
 	require.Contains(t, stdout, "0 differ")
+
+	status, stdout, _ = fuzzing(t, "dropping", "-n", "500")
+	require.Equal(t, exitDoubtful, status)
+	require.Contains(t, stdout, "RFC 9651 Section 4.2.3.2 (Parameters): the program reads other values\n")
+	status, stdout, stderr = fuzzing(t, "dropping", "-n", "500", "-no-params")
+	require.Equal(t, exitFine, status, stdout+stderr)
 }
 
 // If a program cannot be compared, the run ends with status 2.
@@ -79,6 +92,13 @@ func TestFuzzFails(t *testing.T) {
 		require.Empty(t, stdout)
 		require.True(t, strings.HasPrefix(stderr, want), stderr)
 	}
+	// Time ends before the first answer.
+	for _, n := range []string{"0", "9"} {
+		status, stdout, stderr := fuzzing(t, "silent", "-n", n, "-time", "100ms")
+		require.Equal(t, exitFailed, status)
+		require.Empty(t, stdout)
+		require.Equal(t, "ratelimit fuzz: nothing was tested: the program answered no case within 100ms: let it flush each line, or give a longer -time\n", stderr)
+	}
 	// The differences until then are printed.
 	status, stdout, stderr := fuzzing(t, "mortal")
 	require.Equal(t, exitFailed, status)
@@ -87,7 +107,7 @@ func TestFuzzFails(t *testing.T) {
 	require.Contains(t, stderr, "(exit status 4): it must answer until its input ends; the case was {\"id\":300,")
 	for want, args := range map[string][]string{
 		"ratelimit fuzz: the program is missing: give it after --\nFor help: ratelimit fuzz -h\n":                             {"fuzz"},
-		"ratelimit fuzz: -field is unknown: give policy or limit\nFor help: ratelimit fuzz -h\n":                              {"fuzz", "-field", "both", "x"},
+		"ratelimit fuzz: -field both is unknown: use policy or limit\nFor help: ratelimit fuzz -h\n":                          {"fuzz", "-field", "both", "x"},
 		"ratelimit fuzz: -n is not a number of cases: give one above 0, or 0 with -time\nFor help: ratelimit fuzz -h\n":       {"fuzz", "-n", "0", "x"},
 		"ratelimit fuzz: -print starts no program: leave the program out\nFor help: ratelimit fuzz -h\n":                      {"fuzz", "-print", "x"},
 		"ratelimit fuzz: exec: \"no-such-program\": executable file not found in $PATH: give a program that can be started\n": {"fuzz", "no-such-program"},
@@ -131,4 +151,8 @@ func TestFuzzPrint(t *testing.T) {
 	}
 	require.Equal(t, 200, n)
 	require.InDelta(t, 100, ok, 60)
+	require.Contains(t, stdout, `"params":`)
+	_, stdout, _ = running("", "fuzz", "-print", "-n", "200", "-field", "policy", "-no-params")
+	require.Equal(t, 200, strings.Count(stdout, "\n"))
+	require.NotContains(t, stdout, `"params":`)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/proxy"
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
@@ -21,17 +22,19 @@ type inspection struct {
 	base   http.RoundTripper
 	header headerFlag
 	lint   bool
-	json   bool
+	last   bool
 	byHost bool
+	out    printer
 }
 
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
-	in := &inspection{stdin: stdin, stderr: stderr, base: base}
+	in := &inspection{stdin: stdin, stderr: stderr, base: base, out: printer{w: stdout, palette: paletteOf(stdout, os.Getenv)}}
 	flags := newFlags("inspect")
-	flags.BoolVar(&in.json, "json", false, "print JSON: one object for each input, or one with all hosts")
-	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
+	flags.BoolVar(&in.out.json, "json", false, "print JSON: one object for each response, or one with all hosts")
+	flags.BoolVar(&in.lint, "lint", false, "check all responses, and print the rules of the specification that they break")
+	flags.BoolVar(&in.last, "last", false, "with -lint, check the last response of each input alone")
 	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
 	flags.Func("H", "send this header `field` to addresses", in.header.add)
 	if err := parse(flags, args, stdout); err != nil {
@@ -40,8 +43,10 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	switch {
 	case in.header.err != nil:
 		return 0, usageError{in.header.err}
-	case in.lint && in.byHost:
-		return 0, usageError{errors.New("-lint and -by-host exclude each other: leave one out")}
+	case in.last && in.byHost:
+		return 0, usageError{errors.New("-last and -by-host exclude each other: leave one out")}
+	case in.last && !in.lint:
+		return 0, usageError{errors.New("-last is without -lint: add -lint, or leave -last out")}
 	}
 	inputs := flags.Args()
 	if len(inputs) == 0 {
@@ -52,9 +57,12 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	if in.byHost {
 		in.hosts(ctx, inputs, stdout)
-	} else {
-		in.reports(ctx, inputs, stdout)
+		return in.status, nil
 	}
+	for _, input := range inputs {
+		in.fails(in.read(ctx, input, in.text, func(resp *http.Response) { in.one(report.New(shown(input), resp)) }))
+	}
+	in.fails(in.out.err)
 	return in.status, nil
 }
 
@@ -66,34 +74,46 @@ func (in *inspection) fails(err error) bool {
 	return err != nil
 }
 
-// reports shows a response of each input.
-func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer) {
-	var reports []*report.Report
-	for _, input := range inputs {
-		var r *report.Report
-		err := in.read(ctx, input,
-			func(name string, text io.Reader) (err error) { r, err = report.Read(name, text); return err },
-			func(resp *http.Response) { r = report.New(shown(input), resp) })
-		if in.fails(err) {
-			continue
-		}
-		if in.lint {
-			r.Check()
-		}
-		if len(r.Limits) == 0 || r.Doubtful() {
-			in.status = max(in.status, exitDoubtful)
-		}
-		reports = append(reports, r)
+// text shows a response of a text or, with -lint, all that have findings.
+func (in *inspection) text(name string, from io.Reader) error {
+	if in.lint && !in.last {
+		return in.all(name, from)
 	}
-	if !in.json {
-		in.fails(writeText(w, reports, paletteOf(w, os.Getenv)))
-		return
+	r, err := report.Read(name, from)
+	if err == nil {
+		in.one(r)
 	}
-	for _, r := range reports {
-		if in.fails(report.WriteJSON(w, r)) {
-			return
+	return err
+}
+
+// one shows a response.
+func (in *inspection) one(r *report.Report) {
+	if in.lint {
+		r.Check()
+	}
+	if len(r.Limits) == 0 || r.Doubtful() {
+		in.status = max(in.status, exitDoubtful)
+	}
+	in.out.report(r)
+}
+
+// all checks the responses of a text. It shows those with findings, and a lone one in any case.
+func (in *inspection) all(name string, from io.Reader) error {
+	var sum summary
+	err := report.Each(name, from, func(r *report.Report) {
+		r.Check()
+		sum.add(r)
+		if in.out.json || r.Number == 0 || hasFindings(r) {
+			in.out.report(r)
 		}
+	})
+	if sum.doubtful || sum.limited == 0 {
+		in.status = max(in.status, exitDoubtful)
 	}
+	if sum.responses > 1 {
+		in.out.summary(name, sum)
+	}
+	return err
 }
 
 // hosts shows the hosts of all inputs.
@@ -104,10 +124,10 @@ func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 			func(_ string, text io.Reader) error { return hosts.Read(text) },
 			func(resp *http.Response) { hosts.Add(resp.Request.URL.Host, resp) }))
 	}
-	if !hosts.Announced() {
+	if !hosts.Announced() || in.lint && hosts.Doubtful() {
 		in.status = max(in.status, exitDoubtful)
 	}
-	if in.json {
+	if in.out.json {
 		in.fails(hosts.WriteJSON(w))
 	} else {
 		in.fails(hosts.WriteText(w))
@@ -128,10 +148,8 @@ func (in *inspection) read(ctx context.Context, input string, text func(name str
 	}
 	name, from := "<stdin>", in.stdin
 	if input != stdinInput {
-		file, err := os.Open(input)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w (an address begins with http:// or https://)", err)
-		} else if err != nil {
+		file, err := openFile(input)
+		if err != nil {
 			return err
 		}
 		defer file.Close()
@@ -146,6 +164,21 @@ func (in *inspection) read(ctx context.Context, input string, text func(name str
 	return nil
 }
 
+func openFile(name string) (*os.File, error) {
+	file, err := os.Open(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: give a file, or an address that begins with http:// or https://", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: give a file that can be read", err)
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, fmt.Errorf("%s is a folder: give the files in it", name)
+	}
+	return file, nil
+}
+
 // get returns the response of an address, without its body.
 func (in *inspection) get(ctx context.Context, address string) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the server did not answer within 10s"))
@@ -156,7 +189,7 @@ func (in *inspection) get(ctx context.Context, address string) (*http.Response, 
 	}
 	resp, err := in.base.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(address), err)
+		return nil, fmt.Errorf("%s: %s: check the address and the server", shown(address), proxy.ErrorText(err))
 	}
 	resp.Body.Close()
 	return resp, nil

@@ -119,6 +119,10 @@ func TestExitStatus(t *testing.T) {
 		"bare 429":                          {stdin: "HTTP/1.1 429 Too Many Requests\r\n\r\n", want: 1},
 		"bare 429 with a wait":              {stdin: "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 9\r\n\r\n", want: 1},
 		"a flag after an input":             {args: []string{found, "-lint"}, want: 0},
+		"-last alone":                       {args: []string{"-last", found}, want: 2},
+		"Retry-After alone, ignored":        {stdin: "HTTP/1.1 200 OK\r\nRetry-After: 9\r\n\r\n", want: 1},
+		"read leniently":                    {stdin: response("RateLimit: burst;r=5"), want: 0},
+		"read leniently, with -lint":        {args: []string{"-lint"}, stdin: response("RateLimit: burst;r=5"), want: 1},
 		"bad flag":                          {args: []string{"-yaml", found}, want: 2},
 		"help":                              {args: []string{"-h"}, want: 0},
 		"interim alone":                     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
@@ -257,7 +261,7 @@ malformed member 1 of RateLimit: not well-formed
 		"at the end": {
 			`"a";r=`,
 			`
-malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999
   "a";r=
         ^
 `,
@@ -281,7 +285,7 @@ malformed member 1 of RateLimit: an extension parameter: not well-formed
 		"long, at the start": {
 			`"a";r=!;` + long,
 			`
-malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999
   "a";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
         ^
 `,
@@ -289,7 +293,7 @@ malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Int
 		"long, in the middle": {
 			`"` + long + `";r=!;` + long,
 			`
-malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Integer from 0 to 999999999999999
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
                                      ^
 `,
@@ -297,7 +301,7 @@ malformed member 1 of RateLimit: parameter r: not well-formed, it must be an Int
 		"long, at the end": {
 			`"` + long + `";r=1;t=`,
 			`
-malformed member 1 of RateLimit: parameter t: not well-formed, it must be an Integer from 0
+malformed member 1 of RateLimit: parameter t: not well-formed, it must be an Integer from 0 to 999999999999999
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=1;t=
                                                                         ^
 `,
@@ -408,7 +412,7 @@ func TestMalformedInPart(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
 "a"   -                           1 left  -     -       -
-malformed member 2 of RateLimit-Policy: parameter q: wrong type, it must be an Integer from 0
+malformed member 2 of RateLimit-Policy: parameter q: wrong type, it must be an Integer from 0 to 999999999999999
   "b";q="1"
         ^
 `, stdout)
@@ -507,12 +511,11 @@ func TestHostileBytes(t *testing.T) {
 	// Header lines that package http refuses today must be refused in the future too.
 	t.Run("header", func(t *testing.T) {
 		h := http.Header{"Ratelimit": {attack}, "Ratelimit-Policy": {`"a";q=` + attack}}
-		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
-		require.Len(t, reports[0].Malformed, 2)
+		r := report.New(attack, &http.Response{Status: attack, Header: h})
+		require.Len(t, r.Malformed, 2)
 		var out strings.Builder
-		require.NoError(t, writeText(&out, reports, false))
-		require.NoError(t, report.WriteJSON(&out, reports[0]))
-		requirePrintable(t, out.String())
+		require.NoError(t, report.WriteJSON(&out, r))
+		requirePrintable(t, out.String()+textOf(r, false))
 	})
 }
 
@@ -532,6 +535,8 @@ func TestInputs(t *testing.T) {
 		"interim":          {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
 		"interim, HTTP/2":  {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
 		"header lines":     {`RateLimit: "a";r=1`, nil},
+		"JSON":             {`{"status":"200 OK","headers":{"ratelimit":["\"a\";r=1"]}}`, nil},
+		"a request before": {"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + raw, nil},
 		"HAR":              {`{"log":{"entries":[{"response":{"status":200,"statusText":"OK","headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}}]}}`, nil},
 		"curl -v":          {"> GET / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n< RateLimit: \"a\";r=1\n<\nbody", nil},
 		"HTTP/3 from curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
@@ -572,7 +577,7 @@ func TestTooLong(t *testing.T) {
 	status, stdout, stderr := inspecting(response(line))
 	require.Equal(t, 2, status)
 	require.Empty(t, stdout)
-	require.Equal(t, "ratelimit inspect: <stdin>: the header is longer than 1 MiB\n", stderr)
+	require.Equal(t, "ratelimit inspect: <stdin>: a header is longer than 1 MiB: remove its response\n", stderr)
 
 	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", 33<<20))
 	require.Equal(t, 0, status)
@@ -662,11 +667,11 @@ func TestMalformedResponse(t *testing.T) {
 			_, _ = io.WriteString(conn, response)
 			conn.Close()
 		})
-		for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+		for remedy, verb := range map[string][]string{": check the address and the server": {"inspect"}, "": {"probe", "-n", "1"}} {
 			status, stdout, stderr := running("", append(verb, address)...)
 			require.Equal(t, 2, status)
 			require.Empty(t, stdout)
-			want := "ratelimit " + verb[0] + ": " + address + ": net/http: HTTP/1.x transport connection broken: " + want + "\n"
+			want := "ratelimit " + verb[0] + ": " + address + ": net/http: HTTP/1.x transport connection broken: " + want + remedy + "\n"
 			require.Equal(t, want, stderr)
 		}
 	}
@@ -731,6 +736,7 @@ func TestAdvice(t *testing.T) {
 		want   string
 	}{
 		"exhausted":                         {"200 OK", []string{`RateLimit: "default";r=0;t=30`}, `Wait 30s (RateLimit "default" is exhausted).`},
+		"may have refused":                  {"429 Too Many Requests", []string{"X-RateLimit-Reset-After: 30"}, `Refused. Wait 30s (x-ratelimit "default" may have refused).`},
 		"for its window":                    {"200 OK", []string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
 		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
 		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 2026-11-21 01:07 UTC (Retry-After)."},
@@ -826,7 +832,7 @@ func TestHints(t *testing.T) {
 		status, stdout, stderr := inspecting("", input)
 		require.Equal(t, exitFailed, status)
 		require.Empty(t, stdout)
-		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory (an address begins with http:// or https://)\n", stderr)
+		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory: give a file, or an address that begins with http:// or https://\n", stderr)
 	}
 	for _, input := range []string{"http://[::1", "http://a b/", "https://user:hunter2@a/%zz"} {
 		_, _, stderr := inspecting("", input)
@@ -835,6 +841,16 @@ func TestHints(t *testing.T) {
 	status, stdout, stderr := inspecting("", wire+"express-draft-8-1.http", "-json")
 	require.Equal(t, exitFine, status, stderr)
 	require.Contains(t, stdout, `"limits"`, "flags may be anywhere")
+	_, _, stderr = inspecting("", "testdata")
+	require.Equal(t, "ratelimit inspect: testdata is a folder: give the files in it\n", stderr)
+	empty := filepath.Join(t.TempDir(), "empty.http")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	_, _, stderr = inspecting("", empty)
+	require.Equal(t, "ratelimit inspect: "+empty+": the text is empty: save the output of curl -i, for example\n", stderr)
+	_, _, stderr = inspecting("", "http://127.0.0.1:1/?key=s3cret")
+	require.Equal(t, "ratelimit inspect: http://127.0.0.1:1/: dial tcp 127.0.0.1:1: connect: connection refused: check the address and the server\n", stderr)
+	_, _, stderr = inspecting("", "-last")
+	require.Equal(t, "ratelimit inspect: -last is without -lint: add -lint, or leave -last out\nFor help: ratelimit inspect -h\n", stderr)
 	_, _, stderr = inspecting("", "--", "-lint")
 	require.Contains(t, stderr, "open -lint")
 	_, _, stderr = inspecting("")
@@ -876,14 +892,12 @@ func TestColour(t *testing.T) {
 	r, err := report.Read("x", strings.NewReader(raw))
 	require.NoError(t, err)
 	r.Check()
-	var plain, coloured strings.Builder
-	require.NoError(t, writeText(&plain, []*report.Report{r}, false))
-	require.NoError(t, writeText(&coloured, []*report.Report{r}, true))
-	require.NotContains(t, plain.String(), "\x1b")
-	require.Contains(t, coloured.String(), "\x1b[31m\"a\" ", "an exhausted limit is red")
-	require.Contains(t, coloured.String(), "\n\"b\" ")
-	require.Contains(t, coloured.String(), "\x1b[31mRefused. ")
-	require.Equal(t, plain.String(), regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""))
+	plain, coloured := textOf(r, false), textOf(r, true)
+	require.NotContains(t, plain, "\x1b")
+	require.Contains(t, coloured, "\x1b[31m\"a\" ", "an exhausted limit is red")
+	require.Contains(t, coloured, "\n\"b\" ")
+	require.Contains(t, coloured, "\x1b[31mRefused. ")
+	require.Equal(t, plain, regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured, ""))
 
 	terminal, err := os.Open("/dev/zero") // a character device, like a terminal
 	require.NoError(t, err)
@@ -899,7 +913,7 @@ func TestColour(t *testing.T) {
 	}{
 		"a terminal":               {terminal, map[string]string{"TERM": "xterm"}, true},
 		"a pipe":                   {pipe, map[string]string{"TERM": "xterm"}, false},
-		"no file":                  {&plain, map[string]string{"TERM": "xterm"}, false},
+		"no file":                  {&strings.Builder{}, map[string]string{"TERM": "xterm"}, false},
 		"NO_COLOR":                 {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
 		"NO_COLOR without a value": {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
 		"a terminal without any":   {terminal, map[string]string{"TERM": "dumb"}, false},
@@ -917,6 +931,109 @@ func TestLastOfSeveral(t *testing.T) {
 	_, stdout, _ := inspecting(b.String())
 	require.Contains(t, stdout, "7 of 10")
 	require.Contains(t, stdout, "Of 3 responses this is number 3")
+}
+
+// several has five responses. The second and the third have findings.
+const several = `HTTP/1.1 200 OK
+RateLimit: "a";r=5;t=3
+
+HTTP/1.1 200 OK
+RateLimit: "a";r=-3;t=20
+
+HTTP/1.1 103 Early Hints
+
+HTTP/1.1 200 OK
+X-RateLimit-Remaining: 2 of 5
+
+HTTP/1.1 200 OK
+RateLimit: "a";r=4;t=2
+
+HTTP/1.1 204 No Content
+Server: x
+
+`
+
+// With -lint all responses of a text are checked. Those with findings are shown.
+func TestLintSeveral(t *testing.T) {
+	status, stdout, stderr := inspecting(several, "-lint")
+	require.Equal(t, exitDoubtful, status)
+	require.Empty(t, stderr)
+	require.Equal(t, `<stdin>, response 2: 200 OK
+L5 (must) member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0 to 999999999999999
+  "a";r=-3;t=20
+        ^
+  write the parameter r as an Integer from 0 to 999999999999999, or strict clients ignore the whole field
+
+<stdin>, response 3: 200 OK
+malformed X-RateLimit-Remaining: not well-formed
+  2 of 5
+  ^
+
+<stdin>: 5 responses, 2 with findings
+`, stdout)
+
+	status, stdout, _ = inspecting(several, "-lint", "-last")
+	require.Equal(t, exitFine, status)
+	require.Contains(t, stdout, "4 left")
+	require.Contains(t, stdout, "Of 5 responses this is number 4, the last one with rate limits.\nno findings\n")
+
+	_, stdout, _ = inspecting(several, "-lint", "-json")
+	var got []string
+	for d := json.NewDecoder(strings.NewReader(stdout)); d.More(); {
+		var r report.Report
+		require.NoError(t, d.Decode(&r))
+		require.NotNil(t, r.Findings)
+		got = append(got, fmt.Sprint(r.Number, " ", r.Status, " ", len(r.Malformed), " ", len(r.Findings)))
+	}
+	require.Equal(t, []string{"1 200 OK 0 0", "2 200 OK 1 1", "3 200 OK 1 0", "4 200 OK 0 0", "5 204 No Content 0 0"}, got)
+}
+
+// The exit status is 1 if a response breaks a rule that is more than a note, if a field is
+// malformed, or if no response has limits.
+func TestLintSeveralStatus(t *testing.T) {
+	const (
+		clean   = "HTTP/1.1 200 OK\nRateLimit: \"a\";r=5;t=3\n\n"
+		note    = "HTTP/1.1 200 OK\nRateLimit: \"a\";r=1;q=9\n\n"
+		lenient = "HTTP/1.1 200 OK\nRateLimit: a;r=1\n\n"
+		silent  = "HTTP/1.1 200 OK\nServer: x\n\n"
+		older   = "HTTP/1.1 200 OK\nX-RateLimit-Limit: many\n\n"
+	)
+	for text, want := range map[string]string{
+		clean + clean:          "0 <stdin>: 2 responses, no findings",
+		clean + silent:         "0 <stdin>: 2 responses, no findings",
+		clean + note:           "0 <stdin>: 2 responses, 1 with findings",
+		lenient + clean:        "1 <stdin>: 2 responses, 1 with findings",
+		clean + older + silent: "1 <stdin>: 3 responses, 1 with findings",
+		silent + silent:        "1 <stdin>: 2 responses, no rate limits found",
+		silent:                 "1 no findings",
+		clean:                  "0 no findings",
+		"X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 2\n":                                "0 no findings (few rules are about older forms)",
+		clean + "HTTP/1.1 200 OK\n" + "X: " + strings.Repeat("x", 1<<20) + "\n\n" + older: "2 <stdin>: 2 responses, 1 with findings",
+	} {
+		status, stdout, stderr := inspecting(text, "-lint")
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		require.Equal(t, want, fmt.Sprint(status, " ", lines[len(lines)-1]))
+		require.Equal(t, status == exitFailed, stderr != "")
+	}
+	// The inputs are counted apart, and the highest status counts.
+	file := filepath.Join(t.TempDir(), "several.http")
+	require.NoError(t, os.WriteFile(file, []byte(several), 0o600))
+	status, stdout, _ := inspecting(clean+clean, "-lint", "-", file, wire+"express-draft-8-1.http")
+	require.Equal(t, exitDoubtful, status)
+	require.Contains(t, stdout, "<stdin>: 2 responses, no findings\n\n"+file+", response 2: ")
+	require.Contains(t, stdout, "\n\n"+file+": 5 responses, 2 with findings\n\n"+wire)
+}
+
+// A HAR file contains hosts, which are shown next to the number of a response.
+func TestLintHAR(t *testing.T) {
+	const entry = `{"request":{"url":"https://A.example/?key=s3cret"},"response":{"status":200,"headers":[{"name":"RateLimit","value":"a"}]}}`
+	status, stdout, _ := inspecting(`{"log":{"entries":[{"request":{"url":"https://b.example/"}},`+entry+","+entry+"]}}", "-lint")
+	require.Equal(t, exitDoubtful, status)
+	require.Contains(t, stdout, "<stdin>, response 1 of a.example: 200\n")
+	require.Contains(t, stdout, "\n\n<stdin>: 2 responses, 2 with findings\n")
+	require.NotContains(t, stdout, "s3cret")
+	_, stdout, _ = inspecting(entry, "-lint", "-json")
+	require.Contains(t, stdout, `"host": "a.example",`)
 }
 
 // A malformed field is a fault. It has no findings, and the report does not claim that there

@@ -4,6 +4,7 @@
 //	curl -si https://api.example/ | ratelimit inspect
 //	ratelimit inspect -lint https://api.example/
 //	ratelimit probe http://localhost:8080/
+//	ratelimit serve -like github
 //	ratelimit proxy -to https://api.example/
 //	ratelimit fuzz -- python3 parser.py
 //	ratelimit version
@@ -45,6 +46,7 @@ type verb struct {
 var verbs = []verb{
 	{name: "inspect", run: inspect},
 	{name: "probe", run: probe, ends: true},
+	{name: "serve", run: runServe, ends: true},
 	{name: "proxy", run: runProxy, ends: true},
 	{name: "fuzz", run: runFuzz, ends: true},
 	{name: "version", run: version},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -13,19 +12,86 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-func writeText(w io.Writer, reports []*report.Report, p palette) error {
-	var b bytes.Buffer
-	for i, r := range reports {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "%s: %s\n", p.paint(bold, r.Source), r.Heading())
-		writeLimits(&b, r, p)
-		writeAdvice(&b, r, p)
-		writeFaults(&b, r, p)
+// A printer prints reports and summaries, until an error.
+type printer struct {
+	w       io.Writer
+	palette palette
+	json    bool
+	printed bool // a paragraph
+	err     error
+}
+
+// report prints a report.
+func (p *printer) report(r *report.Report) {
+	switch {
+	case p.err != nil:
+	case p.json:
+		p.err = report.WriteJSON(p.w, r)
+	default:
+		p.paragraph(textOf(r, p.palette))
 	}
-	_, err := b.WriteTo(w)
-	return err
+}
+
+// A summary counts the responses of a text.
+type summary struct {
+	responses int
+	limited   int  // responses with limits
+	found     int  // responses with findings or malformed fields
+	doubtful  bool // a field is malformed, or a finding is above a note
+}
+
+func (s *summary) add(r *report.Report) {
+	s.responses++
+	if len(r.Limits) > 0 {
+		s.limited++
+	}
+	if hasFindings(r) {
+		s.found++
+	}
+	s.doubtful = s.doubtful || r.Doubtful()
+}
+
+func hasFindings(r *report.Report) bool { return len(r.Findings) > 0 || len(r.Malformed) > 0 }
+
+// summary prints a summary. In JSON there is none.
+func (p *printer) summary(name string, s summary) {
+	if p.json || p.err != nil {
+		return
+	}
+	found := fmt.Sprintf("%d with findings", s.found)
+	switch {
+	case s.found == 0 && s.limited == 0:
+		found = "no rate limits found"
+	case s.found == 0:
+		found = p.palette.paint(green, noFindings)
+	}
+	p.paragraph(fmt.Sprintf("%s: %d responses, %s\n", p.palette.paint(bold, report.Printable(name)), s.responses, found))
+}
+
+// paragraph prints a text after an empty line, unless it is the first.
+func (p *printer) paragraph(text string) {
+	if p.printed {
+		text = "\n" + text
+	}
+	p.printed = true
+	_, p.err = io.WriteString(p.w, text)
+}
+
+// textOf returns a report for people.
+func textOf(r *report.Report, p palette) string {
+	var b strings.Builder
+	source := r.Source
+	if r.Number > 0 {
+		source += fmt.Sprintf(", response %d", r.Number)
+	}
+	if r.Number > 0 && r.Host != "" {
+		source += " of " + report.Clip(r.Host)
+	}
+	fmt.Fprintf(&b, "%s: %s\n", p.paint(bold, source), r.Heading())
+	writeLimits(&b, r, p)
+	writeAdvice(&b, r, p)
+	writeFaults(&b, r, p)
+	return b.String()
 }
 
 func writeLimits(w io.Writer, r *report.Report, p palette) {
@@ -81,9 +147,15 @@ func writeAdvice(w io.Writer, r *report.Report, p palette) {
 	}
 }
 
+const noFindings = "no findings"
+
 func writeFaults(w io.Writer, r *report.Report, p palette) {
 	if r.Findings != nil && len(r.Findings) == 0 && len(r.Malformed) == 0 {
-		fmt.Fprintln(w, p.paint(green, "no findings"))
+		text := noFindings
+		if r.IsOlder() {
+			text += " (few rules are about older forms)"
+		}
+		fmt.Fprintln(w, p.paint(green, text))
 	}
 	colours := map[string]string{"should": yellow, "note": faint}
 	for _, f := range r.Faults() {

@@ -69,6 +69,9 @@ func why(a ratelimit.Advice) string {
 		return "Retry-After"
 	}
 	text := "RateLimit " + strconv.QuoteToASCII(a.Limit.Name) + " is exhausted"
+	if a.Limit.Remaining == ratelimit.Unknown {
+		text = "RateLimit " + strconv.QuoteToASCII(a.Limit.Name) + " may have refused"
+	}
 	if a.Capped {
 		text += ", for longer"
 	}

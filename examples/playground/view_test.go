@@ -130,8 +130,8 @@ func TestTimeline(t *testing.T) {
 func TestFaults(t *testing.T) {
 	v := viewOf("RateLimit: \"a\";r=x5\nRateLimit-Policy: \"a\";q=1\nRetry-After: soon\nX-RateLimit-Limit: 5 of")
 	require.Equal(t, []fault{
-		{Level: "must", Place: "L5 member 1 of RateLimit", Cause: "parameter r: wrong type, it must be an Integer from 0",
-			Remedy: "write the parameter r as an Integer from 0, or strict clients ignore the whole field",
+		{Level: "must", Place: "L5 member 1 of RateLimit", Cause: "parameter r: wrong type, it must be an Integer from 0 to 999999999999999",
+			Remedy: "write the parameter r as an Integer from 0 to 999999999999999, or strict clients ignore the whole field",
 			Before: `"a";r=`, At: `x`, After: `5`, Placed: true, Line: 1},
 	}, v.Faults[:1])
 	require.Equal(t, "malformed", v.Faults[1].Level)

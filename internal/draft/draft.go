@@ -1,5 +1,5 @@
-// Package draft is draft-ietf-httpapi-ratelimit-headers-11 on one page, and what the next draft
-// changes: the names, the keys, the forms and the bounds of the two fields.
+// Package draft is draft-ietf-httpapi-ratelimit-headers-11 on one page: the names, the keys, the
+// forms and the bounds of the two fields. It also has what the next draft changes.
 package draft
 
 import "github.com/httpfields/ratelimit/internal/sf"
@@ -32,8 +32,8 @@ const MinWindow = 1 // draft-11 Section 3.1.3
 // The forms of values, for error messages.
 const (
 	NameForm   = "a String of printable ASCII"
-	countForm  = "an Integer from 0"
-	windowForm = "an Integer from 1"
+	countForm  = "an Integer from 0 to 999999999999999"
+	windowForm = "an Integer from 1 to 999999999999999"
 	bytesForm  = "a Byte Sequence, base64 between colons"
 )
 
@@ -123,8 +123,8 @@ func (f *Field) Find(key string) *Param {
 		return nil
 	}
 	for i := range f.Params {
-		if f.Params[i].Key == key {
-			return &f.Params[i]
+		if p := &f.Params[i]; len(p.Key) == len(key) && p.Key[0] == key[0] && p.Key == key { // most keys differ at once
+			return p
 		}
 	}
 	return nil

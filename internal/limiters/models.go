@@ -1,9 +1,6 @@
 package limiters
 
-import (
-	"math"
-	"os"
-)
+import "math"
 
 // A kind is a kind of limiter with a meaning of its reset.
 type kind int
@@ -105,9 +102,6 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 			best, gap, move = i, s.gap, s
 		} else {
 			m.wrong = s.fault
-			if dbg {
-				println(m.kind, m.seen, i, int(m.wrong.number), m.wrong.early, int(m.wrong.most), int(m.tracks[i].low), int(m.tracks[i].asked))
-			}
 		}
 	}
 	switch {
@@ -181,11 +175,15 @@ func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucket
 
 // ending returns the time at which the reset ends, or otherwise if there is no reset.
 func (v *view) ending(otherwise span) span {
-	if v.Reset < 0 {
+	if v.Reset < 0 || v.tillUnit() {
 		return otherwise
 	}
 	return span{v.Sent + v.Reset - rounding - v.jitter, v.Received + v.Reset + rounding}
 }
+
+// tillUnit reports whether the reset may be when the next unit is back instead of the end of the
+// window, as announce.SlidingWindow announces it.
+func (v *view) tillUnit() bool { return v.kind == weighted && v.Remaining == 0 }
 
 // A step is how a track explains a response.
 type step struct {
@@ -237,7 +235,11 @@ func (v *view) after(t *track, base float64) float64 {
 
 // step returns how a track explains a response.
 func (v *view) step(t *track) step {
-	if v.Window > 0 && !v.isBucket() && v.Reset > v.Window*1.1+rounding+1 { // it is longer than a limiter can announce
+	longest := 1.1 * v.Window
+	if v.tillUnit() {
+		longest = max(longest, v.Window*(1+1/v.Quota)) // if the whole quota was used in an instant
+	}
+	if v.Window > 0 && !v.isBucket() && v.Reset > longest+rounding+1 { // it is longer than a limiter can announce
 		return failed(Reset, false, v.Window)
 	}
 	if t.rolled > v.Sent { // the response may be of the window before
@@ -421,6 +423,7 @@ func (v *view) commit(t *track, s step) {
 	case s.rolls:
 		v.windows++
 		t.end, t.rolled = now, v.Received
+	case v.tillUnit():
 	case v.kind == fixedWindow || v.kind == weighted:
 		t.end = t.end.and(v.ending(t.end))
 	case v.Pending == 0 && !v.capped:
@@ -441,5 +444,3 @@ func (v *view) commit(t *track, s step) {
 		t.low = t.base
 	}
 }
-
-var dbg = os.Getenv("DBG") != ""

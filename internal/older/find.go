@@ -24,16 +24,16 @@ type Field struct {
 	tally   int // the index of the tally of its last number, or -1
 }
 
-// Unlimited reports whether the field has a negative number, or the word for no limit.
+// Unlimited reports whether the field has a negative number, or the word unlimited.
 func (f *Field) Unlimited() bool {
 	line := text.FirstLine(f.Lines)
 	v, ok := text.ParseCount(line)
-	return ok && v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
+	return ok && v.Neg || isNothing(text.Unquote(line))
 }
 
-// Find appends the fields of h that contain limits. Fields in a table follow the table. Every
-// field with a word for limits counts toward MaxFields, even if it turns out to have no
-// limit, because reading its words takes time. ok is false if there are more than MaxFields.
+// Find appends the fields of h that contain limits. Fields in a table follow the table. Every field
+// with a word for limits counts toward MaxFields, even if it has no limit, because reading its
+// words takes time. The result ok is false if there are more than MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
 	looked, unsure := 0, false
 	for key, lines := range h {
@@ -55,9 +55,9 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	return found, true
 }
 
-// sure returns the fields that count next to the others. If any server may use a name, the row
-// for that name needs another field of its vendor. Without one, the words of the name are
-// read. Fields without an anchor count as a family.
+// sure drops fields whose meaning the other fields do not confirm. If any server may use a name,
+// the row for that name needs another field of its vendor. Without such a field, the words of the
+// name are read. Fields without an anchor are confirmed as a family: see limitFields.
 func sure(fields []Field) []Field {
 	vendors := make(map[string]int, 4)
 	for i := range fields {
@@ -75,23 +75,30 @@ func sure(fields []Field) []Field {
 			found = append(found, f)
 		}
 	}
+	anchored, quota := len(found), families["quota"]
 	for _, family := range families {
 		found = append(found, limitFields(family)...)
+	}
+	if len(found) > anchored && len(quota) == 1 && quota[0].name != nil && quota[0].Role == Reset { // X-Quota-Reset (Pipl, Egnyte)
+		n := *quota[0].name
+		n.Policy, n.family = "", "quota" // of the policy that it fits
+		quota[0].name = &n
+		found = append(found, quota[0])
 	}
 	return found
 }
 
-// limitFields returns the fields of a family without an anchor if they contain a limit. A
-// limit is a remaining next to another role. If the name contains something that is
-// counted, a remaining alone is a limit too, and so is a quota next to used units or a
-// window. Fields with unsuitable values are dropped.
+// limitFields returns the fields of a family without an anchor if they contain a limit. A limit is
+// a remaining next to another role. If a name contains a word for something that is counted, a
+// remaining alone is a limit too. So is a quota next to used units or a window. Fields with
+// unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
 	var counted, quota bool
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
-		counted = counted || f.counted && roles != 0 // law: FuzzOlder
+		counted = counted || f.counted && roles != 0
 		quota = quota || roles>>Quota&1 != 0 && !f.total
 		return roles == 0
 	})
@@ -103,9 +110,9 @@ func limitFields(fields []Field) []Field {
 	return nil
 }
 
-// roles returns the roles, as bits, that a field without an anchor contains. It returns 0 if
-// the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
-// servers let clients exceed the quota. A reset must be a time: X-Session-Refresh is true.
+// roles returns the roles, as bits, that a field without an anchor contains. It returns 0 if the
+// value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if servers let
+// clients exceed the quota. A reset must be a time, unlike X-Session-Refresh: true.
 func (f *Field) roles() (roles uint) {
 	line := text.FirstLine(f.Lines)
 	if line == "" || line == "-1" || line == "0" && f.Role == Quota {
@@ -114,11 +121,30 @@ func (f *Field) roles() (roles uint) {
 	var room [4]Fact
 	facts, _ := f.read(room[:0], line, true)
 	for i := range facts {
-		if _, isTime := parseMoment(text.Unquote(facts[i].Value), f.Format, &text.Clock{}); isTime || facts[i].Role != Reset {
-			roles |= 1 << facts[i].Role
+		_, isTime := parseMoment(text.Unquote(facts[i].Value), f.Format, &text.Clock{})
+		switch role := facts[i].Role; {
+		case facts[i].isPart(f.name): // a part of 100 percent; no Remaining, because batteries have one too
+			roles |= 1<<Quota | 1<<Used
+		case isTime || role != Reset:
+			roles |= 1 << role
 		}
 	}
 	return roles
+}
+
+// Readable returns the fields that [Read] uses. A field without a role, such as X-RateLimit-Minute:
+// 10, is read only next to another field of its policy. X-RateLimit-Key is not read, and may
+// contain a secret.
+func Readable(fields []Field) []Field {
+	named := map[string]bool{}
+	for i := range fields {
+		if fields[i].kind != plainKind {
+			named[fields[i].Policy] = true
+		}
+	}
+	return slices.DeleteFunc(fields, func(f Field) bool {
+		return f.kind == plainKind && !(named[f.Policy] && isCount(text.FirstLine(f.Lines)))
+	})
 }
 
 // Knows reports whether a key names a field for limits.
@@ -160,7 +186,7 @@ func (n name) known() name {
 	n.dictionary = strings.EqualFold(n.Key, "RateLimit")
 	n.hint = hintOf(n.Policy, n.digits)
 	n.place = int(n.order) << 8
-	if n.Role != Rate { // which comes first, because it decides what a remaining of -1 means
+	if n.Role != Rate { // a rate comes first, because it decides what a remaining of -1 means
 		n.place |= int(n.Role) << 1
 	}
 	if n.weak {

@@ -7,7 +7,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Holder is a field that contains one number of a limit, which can be replaced in its form.
+// A Holder is a field with one number of a limit. The number can be replaced, in the form of the
+// field.
 type Holder struct {
 	Field  int   // its index
 	Limit  int   // the index of its limit
@@ -63,8 +64,8 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 	return found
 }
 
-// Write formats another number in the form of the field. n is a number of units, or of
-// seconds from now. ok is false if the form cannot express the number.
+// Write formats another number in the form of the field. n is a number of units, or of seconds from
+// now. The result ok is false if the form cannot express the number.
 func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	if h.Role != Reset {
 		return strconv.FormatInt(n, 10), true

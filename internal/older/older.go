@@ -1,9 +1,9 @@
 // Package older reads the older header fields for limits: draft-00 to draft-07 of the
-// specification, X-RateLimit-*, and vendors' own. It returns numbers and texts.
+// specification, X-RateLimit-*, and the fields of vendors. It returns numbers and texts.
 //
-// [Find] returns the fields of a header. words.go splits a name into role, policy and unit.
-// [Read] then reads the values. values.go reads facts from each value, tally.go collects the
-// facts of each policy, and settle.go makes policies and limits of them.
+// [Find] returns the fields of a header. words.go splits a name into role, policy and unit. [Read]
+// then reads the values: values.go reads facts from each value, tally.go collects the facts of each
+// policy, and settle.go makes policies and limits of them.
 package older
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Options are how fields are read.
+// Options define how fields are read.
 type Options struct {
 	Reset Format     // of a bare number in a reset, if nothing in the response decides
 	Name  string     // the name of a policy without a name
@@ -58,7 +58,7 @@ type Fault struct {
 	Cause        Cause
 }
 
-// Numbers are the policies and limits that fields contain. They are in a Room.
+// Numbers are the policies and limits that fields contain. Their lists begin in a Room.
 type Numbers struct {
 	Policies []Policy
 	Limits   []Limit
@@ -67,10 +67,10 @@ type Numbers struct {
 
 // A Result has everything else that fields contain.
 type Result struct {
-	Current []Field       // String;parameters, which this package does not read
+	Current []Field       // fields in the current form, which this package does not read
 	Form    string        // the first form that was read: the spelling of a family, a draft, or a vendor
 	Guessed bool          // nothing decides the unit of a reset
-	Asked   time.Duration // the longest wait that substitutes for Retry-After ask for
+	Asked   time.Duration // the longest wait of the fields in place of Retry-After
 	Faults  []Fault
 
 	draft string // the oldest draft that the syntax shows
@@ -95,7 +95,7 @@ func Read(room *Room, fields []Field, o *Options) (numbers Numbers, r Result) {
 		f := &fields[i]
 		f.tally = -1
 		switch n := f.name; {
-		case n.kind == waitKind && n.Policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
+		case n.kind == waitKind && n.Policy == "": // with a policy, the wait belongs to a limit (NestJS)
 			r.Asked = max(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
 			r.Current = append(r.Current, *f)
@@ -135,7 +135,12 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		facts, bad := f.read(room, line, first)
 		first = false
 		taken := ts.add(f, number, facts, c)
-		r.note(f, facts, taken)
+		r.noteDraft(f, facts)
+		if taken > 0 && (r.Form == "" || r.Form == waitForm) {
+			if r.Form = f.Form; r.Form == draftForm && f.dictionary {
+				r.Form = draft07
+			}
+		}
 		cause := ts.cause(f, facts)
 		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) { // nothing is cut silently
 			off := max(bad, 0) + strings.Index(all, line)
@@ -147,24 +152,18 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 }
 
-// note records the form of the first field with a fact that was taken, and the oldest draft.
-func (r *Result) note(f *Field, facts []Fact, taken int) {
-	if f.order == draftOrder && f.Role != Policies {
-		for i := range facts {
-			if draft := facts[i].draft; draft != "" {
-				r.draft = min(r.draft, draft)
-			}
-		}
-	}
-	if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
-		if r.Form = f.Form; r.Form == draftForm && f.dictionary {
-			r.Form = draft07
+// noteDraft records the oldest draft that the facts of a field show.
+func (r *Result) noteDraft(f *Field, facts []Fact) {
+	for i := range facts {
+		if draft := facts[i].draft; draft != "" && f.order == draftOrder && f.Role != Policies {
+			r.draft = min(r.draft, draft)
 		}
 	}
 }
 
-// clear reports whether an unreadable value is an error. It is one if it contains a digit, or if
-// the name of the field leaves no doubt about its meaning, as its unit or its window does.
+// clear reports whether an unreadable value is an error. It is an error if it contains a digit. It
+// is also an error if the name of the field leaves no doubt: it has no policy, or a unit or a
+// window.
 func (f *Field) clear(line string) bool {
 	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }
@@ -183,7 +182,7 @@ func (ts *tallies) cause(f *Field, facts []Fact) Cause {
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
 // are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
-	if f.Role != Policies && f.kind != anchorKind { // nearly all fields
+	if f.Role != Policies && f.kind != anchorKind { // a fast path for nearly all fields
 		return false
 	}
 	line := text.FirstLine(f.Lines)
@@ -192,18 +191,19 @@ func (f *Field) isCurrent() bool {
 		return false
 	case f.dictionary:
 		key, _, _ := strings.Cut(line, "=")
-		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
+		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // a;r=1 is a member, not a Dictionary
 	}
 	return line[0] == '"' || !text.Is(line[0], text.Digit) && strings.EqualFold(f.Key, "RateLimit-Policy")
 }
 
-// Waits returns the longest wait that fields of h other than Retry-After ask for. It returns
-// 0 if there is none, or if too many fields may be one. It reads only the words of names, so
-// that programs that need only the wait do not link the table of vendors or the JSON parser.
+// Waits returns the longest wait that fields of h other than Retry-After ask for. It returns 0 if
+// there is none, or if more than MaxFields fields may ask for one. It reads only the words of
+// names. Programs that need only the wait therefore do not link the table of vendors or the JSON
+// parser.
 func Waits(h map[string][]string, c *text.Clock) (longest time.Duration) {
 	looked := 0
 	for key, lines := range h {
-		if !hasWait(key) || !isName(key) || len(lines) == 0 { // nearly all keys; law: TestWaitsOfOddKeys
+		if !hasWait(key) || !isName(key) || len(lines) == 0 { // a fast path for nearly all keys
 			continue
 		}
 		if looked++; looked > MaxFields {
@@ -218,19 +218,21 @@ func Waits(h map[string][]string, c *text.Clock) (longest time.Duration) {
 	return longest
 }
 
-// asked returns the wait that lines ask for. Some servers send 0, which is none, in every response.
+// asked returns the wait that lines ask for. A 0 is no wait: some servers send it in every
+// response.
 func (n *name) asked(lines []string, c *text.Clock) time.Duration {
 	m, _ := parseMoment(text.Unquote(text.FirstLine(lines)), n.Format, c)
 	return m.until.Duration()
 }
 
-// maxLines is the number of lines that are read of a field other than a list of policies.
-// Each limiter on the way may add one.
+// maxLines is the number of lines that are read of a field, unless it is a list of policies. Each
+// limiter on the way may add one.
 const maxLines = 16
 
-// lines returns the lines of the field that are read. A Dictionary is one line (RFC 9651 Section 4.2).
+// lines returns the lines of the field that are read. A Dictionary is one line (RFC 9651 Section
+// 4.2).
 func (f *Field) lines() []string {
-	if f.Role == Policies && !f.dictionary { // law: TestManyLines
+	if f.Role == Policies && !f.dictionary {
 		return f.Lines
 	}
 	lines := f.Lines[:min(len(f.Lines), maxLines)]
@@ -241,7 +243,7 @@ func (f *Field) lines() []string {
 }
 
 // sortFields puts fields into the order in which they count, because a header has no order. The
-// order is by family, role, certainty and policy. Of two names the shorter one comes first.
+// order is by family, role, certainty and policy. If all are equal, the shorter name comes first.
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int {
 		return cmp.Or(a.place-b.place, strings.Compare(a.Policy, b.Policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))

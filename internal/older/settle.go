@@ -54,7 +54,7 @@ func (ts *tallies) settleWindow(t *tally) {
 	t.unit = cmp.Or(t.unit, t.hint.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second becomes 1 in two seconds
 		t.quota = 1
-		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
+		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), int64(t.part)-1) / int64(t.part)
 	}
 	if t.rate > 0 { // the window is the time in which an empty bucket fills
 		t.window = (t.quota + t.rate - 1) / t.rate
@@ -84,8 +84,8 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how many
-// units of a bare reset make a second.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. The parameter
+// units is how many units of a bare reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers(), false
 	best = -1
@@ -106,11 +106,11 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t.
-// Those of another family can only if the same remains in both, as Kong sends it. A reset alone
-// has no number to compare.
+// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t. If
+// the families differ, what remains must be equal (Kong). A tally with only a reset has no number
+// to compare.
 func (u *tally) mayBelongTo(t *tally, units int64) bool {
-	return t.policy != "" && t.numbers() && u.agrees(t) &&
+	return t.policy != "" && t.numbers() && u.agrees(t) && (u.share == t.share || !u.numbers()) &&
 		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&
 		(t.window == 0 || u.reset.fits(t.window, units))
 }
@@ -138,9 +138,9 @@ func (ts *tallies) listedWith(t *tally) int {
 	})
 }
 
-// nameOf returns the name of a tally's policy. It is from the names of the fields, else
-// from a field for the name, else from a list, else from the caller. If the usual fields
-// have a limit without a name, a vendor's limit gets the name of its family (sib).
+// nameOf returns the name of a tally's policy. It comes from the names of the fields, else from a
+// field for the name, else from a list, else from the caller. If the usual fields have a limit
+// without a name, a vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.columnName != "":
@@ -174,6 +174,18 @@ func numbersName(quota, window int64) (name string) {
 	return name
 }
 
+// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the
+// status.
+func (t *tally) obeyStatus() {
+	rounded := t.share != Unknown && t.unit == "percent"
+	switch {
+	case t.status < 0 && t.reset.kind != noMoment && (rounded || t.remaining == Unknown):
+		t.remaining = 0
+	case t.status > 0 && rounded:
+		t.remaining = max(t.remaining, 1)
+	}
+}
+
 // result makes policies and limits. A listed policy belongs to the tally with the same quota.
 func (ts *tallies) result(room *Room, option string) (policies []Policy, limits []Limit) {
 	policies, limits = room.policies[:0], room.limits[:0]
@@ -182,6 +194,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		if !t.hasPolicy() && !t.hasLimit() {
 			continue
 		}
+		t.obeyStatus()
 		name := ts.nameOf(t, option)
 		if t.limit = len(limits); t.hasLimit() {
 			limits = append(limits, Limit{Name: name, Remaining: t.remaining, Reset: t.reset.until, Resets: t.reset.kind != noMoment})
@@ -247,11 +260,11 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && t.reset.fits(window, 1): // law: TestRestrictHeaderMillis
+	case window != 0 && t.reset.fits(window, 1):
 		return 1
-	case window != 0 && t.reset.until.Sec >= 1000 && t.reset.fits(window, 1000): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.until.Sec >= 1000 && t.reset.fits(window, 1000): // no server that counts milliseconds sends less than a second
 		return 1000
-	case t.reset.drafts, window != 0, t.reset.fraction: // longer than the window in either unit; no milliseconds have a fraction
+	case t.reset.drafts, window != 0, t.reset.fraction: // longer than the window in both units, or a fraction, which milliseconds lack
 		return 1
 	}
 	return 0

@@ -26,8 +26,10 @@ type tally struct {
 	limit int // the index of its limit in the result
 
 	quota, remaining, used int64
+	share                  int8              // the used part of the quota, in percent, rounded up
+	status                 int8              // the word of a field for the status, as in statuses
 	plain                  int64             // a number without a role, which may be the quota
-	part                   int64             // the fraction of the quota, in billionths
+	part, usedPart         int32             // the fractions of the quota and of the used units, in billionths
 	rate                   int64             // the units that are restored each second
 	by                     [Window + 1]int16 // by role, the number of the field that decided
 	droppedQuotaIn         int16             // the number of the field whose larger quota lost; its window is ignored too
@@ -63,7 +65,8 @@ type tallies struct {
 
 const manyTallies = 16 // a map finds the tallies from this number on
 
-// at returns the index of a tally, which it begins if there is none, or -1 if there is no room.
+// at returns the index of the tally with an ID. If there is none, at begins one. If there is no
+// room for it, at returns -1.
 func (ts *tallies) at(id tallyID, n *name) int {
 	i := len(ts.list)
 	for at := range min(i, manyTallies) {
@@ -71,7 +74,7 @@ func (ts *tallies) at(id tallyID, n *name) int {
 			return at
 		}
 	}
-	if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
+	if at, isTallied := ts.index[id]; isTallied {
 		return at
 	}
 	if i == MaxMembers {
@@ -104,9 +107,10 @@ func grow[T any](list *[]T) *T {
 }
 
 // noTally has no numbers, and belongs to no policy.
-var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+var noTally = tally{tallyID: tallyID{column: -1}, quota: Unknown, remaining: Unknown, used: Unknown, share: Unknown, plain: Unknown}
 
-// add adds the facts of a field with a number, from 1, and returns how many it could read.
+// add adds the facts of a field, and returns how many of them it could read. number counts the
+// fields from 1.
 func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
 		fact := &facts[i]
@@ -122,13 +126,13 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			continue
 		}
 		at := ts.at(f.tallyID(fact, i), f.name)
-		if at < 0 { // bound: there is no room
+		if at < 0 { // there is no room
 			break
 		}
 		f.tally = at
 		t := &ts.list[at]
 		t.usual, t.unit = cmp.Or(t.usual, f.Window), cmp.Or(t.unit, f.Unit)
-		if f.name.columns != "" && f.columns == 2 { // bound: the row names two
+		if f.name.columns != "" && f.columns == 2 { // the row names two policies
 			t.columnName = strings.Split(f.name.columns, "|")[t.column]
 			t.usual = hintOf(t.columnName, false).window
 		}
@@ -181,14 +185,44 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	case Subname:
 		t.tail = cmp.Or(t.tail, fact.Value)
 		return true
+	case Status:
+		t.status = cmp.Or(t.status, statuses[strings.ToLower(fact.Value)])
+		return true
 	}
-	v, ok := text.ParseCount(fact.Value)
+	part, value := fact.isPart(n), fact.Value
+	if part {
+		value = text.Trim(strings.TrimSuffix(value, "%"))
+	}
+	v, ok := text.ParseCount(value)
 	t.unlimited = t.unlimited || fact.Role == Quota && (ok && v.Neg || isNothing(fact.Value))
 	if !ok {
 		return isNothing(fact.Value)
 	}
-	t.takeCount(n.order, number, v, fact)
+	if part {
+		t.takePart(n, number, v, fact)
+	} else {
+		t.takeCount(n.order, number, v, fact)
+	}
 	return true
+}
+
+// statuses has the words of a field for the status. The limit refuses if the number is below 0.
+var statuses = map[string]int8{"rejected": -1, "exceeded": -1, "blocked": -1, "limited": -1, "throttled": -1, "allowed": 1}
+
+// takePart adds a part of the quota: a percentage, or a fraction, which may slightly exceed 1. From
+// 2 on, a fraction is read as a percentage, unless a caller's dialect defines it.
+func (t *tally) takePart(n *name, number int16, v text.Number, fact *Fact) {
+	fraction := cmp.Or(fact.Format, n.Format) == Fraction && !strings.HasSuffix(fact.Value, "%")
+	if fraction && (v.N < 2 || n.order == ownOrder) {
+		v.N, v.Frac = min(v.N, 1)*100+v.Frac/1e7, v.Frac%1e7
+	}
+	share := min(v.Ceil(), 100)
+	if fact.Role == Remaining {
+		share = 100 - min(v.Floor(), 100)
+	}
+	if !v.Neg && (t.share == Unknown || t.by[Used] == number) {
+		t.share, t.by[Used] = max(t.share, int8(share)), number
+	}
 }
 
 // takeCount adds a number of units.
@@ -202,14 +236,14 @@ func (t *tally) takeCount(o order, number int16, v text.Number, fact *Fact) {
 		t.quotaOf = o
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
-		if !v.Neg || !t.unlimited && t.rate == 0 { // else this is unlimited too, or Spring cannot count
+		if !v.Neg || !t.unlimited && t.rate == 0 { // otherwise it is unlimited, or Spring Cloud Gateway cannot count
 			t.keep(number, Remaining, &t.remaining, v.Floor())
 		}
 	case Rate:
 		t.rate = v.Ceil()
 	case Used:
-		if !v.Neg {
-			t.keep(number, Used, &t.used, v.Ceil())
+		if !v.Neg && t.keep(number, Used, &t.used, v.Ceil()) {
+			t.usedPart = int32(v.Frac)
 		}
 	default:
 		t.keep(number, None, &t.plain, v.Floor())
@@ -225,8 +259,8 @@ func stricter(role Role, n, other int64) bool {
 }
 
 // keep sets number to n if n counts next to the known number, and reports whether it does. The
-// first field with a number decides. If it has several, the strictest counts, because the
-// limiters on the way cannot be told apart.
+// first field with a number decides. If this field has several numbers, the strictest counts,
+// because it is unknown which limiter wrote which.
 func (t *tally) keep(field int16, role Role, number *int64, n int64) bool {
 	again := t.by[role] == field
 	t.several = t.several || again && n != *number
@@ -247,14 +281,14 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 		if before != Unknown && t.by[Window] == field {
 			t.window = 0
 		}
-		t.part, t.droppedQuotaIn = v.Frac, 0
+		t.part, t.droppedQuotaIn = int32(v.Frac), 0
 		t.params = cmp.Or(t.params, m.params)
 	case v.Floor() > t.quota:
 		t.droppedQuotaIn = field
 	}
 }
 
-// takeWindow adds a window. One that is unreadable, or has no fixed length, is absent.
+// takeWindow adds a window. An unreadable window, and one without a fixed length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
 	if t.window != 0 || t.droppedQuotaIn == field {
 		return
@@ -267,7 +301,8 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 	}
 }
 
-// takeReset adds a reset. The best counts, and of one field the latest, whichever clock is used.
+// takeReset adds a reset. The best kind of moment counts. If one field has several resets, the
+// latest counts, of whatever kind.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.Format), c)
 	if m.kind == noMoment {
@@ -285,18 +320,24 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	return true
 }
 
-// spend computes the remaining from the quota and the used units, or the quota from the other
-// two. Without an anchor, the used units may be those of one request.
+// spend computes the remaining from the quota and the used units, or the quota from the other two.
+// Without an anchor, it does not compute the quota, because the used units may be those of one
+// request. If only the used part is known, the quota is 100 percent.
 func (t *tally) spend() {
 	if t.remaining != Unknown && t.quota == Unknown {
 		t.quota = t.plain
 	}
 	switch {
+	case t.used == Unknown && t.share != Unknown && !t.numbers():
+		t.quota, t.remaining, t.unit = 100, 100-int64(t.share), "percent"
 	case t.used == Unknown:
 	case t.quota == Unknown && t.remaining != Unknown && t.order != looseOrder:
 		t.quota = min(t.remaining+t.used, text.MaxInteger)
 	case t.quota != Unknown && t.remaining == Unknown:
 		t.remaining = max(t.quota-t.used, 0)
+		if 0 < t.usedPart && t.usedPart <= t.part && t.used <= t.quota { // used was rounded up, as for 1.1 of 2.5
+			t.remaining++
+		}
 	}
 }
 
@@ -318,7 +359,8 @@ func (t *tally) agrees(u *tally) bool {
 	return same(t.quota, u.quota) && same(t.remaining, u.remaining)
 }
 
-// absorb moves the numbers that into lacks from other to into. other is empty afterwards.
+// absorb moves numbers from the tally other to the tally into, if into lacks them. other is empty
+// afterwards.
 func (ts *tallies) absorb(into, other int) {
 	t, from := &ts.list[into], &ts.list[other]
 	fill := func(n *int64, other int64) {
@@ -333,7 +375,7 @@ func (ts *tallies) absorb(into, other int) {
 	if t.reset.kind == noMoment {
 		t.reset, t.shared = from.reset, from.policy == ""
 	}
-	t.unit = cmp.Or(t.unit, from.unit)
+	t.unit, t.status = cmp.Or(t.unit, from.unit), cmp.Or(t.status, from.status)
 	t.params = cmp.Or(t.params, from.params)
 	*from = noTally
 	from.into = into + 1
@@ -349,7 +391,7 @@ func align(fields []Field) {
 		f := &fields[i]
 		f.columns = 0 // a previous reading may have set it
 		id := tallyID{f.Policy, f.family, int64(f.list())}
-		if id.column == 0 { // nearly all fields end here
+		if id.column == 0 { // a fast path for nearly all fields
 			continue
 		}
 		if id.policy != "" {
@@ -372,14 +414,14 @@ func align(fields []Field) {
 // list returns how many numbers or times a field lists. It returns 0 for any other value.
 func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.Role.number() && f.Role != Window {
-		return 0 // nearly all values end here
+		return 0 // a fast path for nearly all values
 	}
 	line := text.FirstLine(f.Lines)
 	for part := range strings.SplitSeq(line, separatorOf(line)) {
 		part = text.Trim(part)
 		_, isNumber := text.ParseNumber(part)
 		_, isSpan := text.ParseSpan(part)
-		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers { // law: TestSeveralLimitersRandom
+		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers {
 			return 0
 		}
 	}

@@ -20,8 +20,8 @@ const (
 )
 
 // Numbers from these sizes on are points in time. Seconds since the epoch have at most eleven
-// digits until the year 5138. Milliseconds had fewer than twelve digits before 1973. Seconds
-// from LeastNear on, in 1973, can be a point in time if the rest of the response requires it.
+// digits until the year 5138. Milliseconds have at least twelve digits since 1973. Seconds from
+// LeastNear on, a time in 1973, are a point in time if the rest of the response requires it.
 const (
 	LeastNear  = 1e8
 	LeastUnix  = 1e9
@@ -31,8 +31,8 @@ const (
 // A momentKind is the form of a time.
 type momentKind uint8
 
-// The kinds of moments. Seconds from now are better than a point in time, which needs two clocks
-// that agree. Both are better than a number without a unit.
+// The kinds of moments. Better kinds come first: a point in time needs two clocks that agree, and a
+// bare number has no unit.
 const (
 	noMoment    momentKind = iota
 	laterMoment            // a span from now
@@ -43,7 +43,7 @@ const (
 // A moment is the time in a value.
 type moment struct {
 	kind     momentKind
-	form     Format    // another time can be written in this form
+	form     Format    // the form for writing another time
 	fraction bool      // a bare number has a fraction
 	drafts   bool      // a bare number in a field of the drafts, which defines seconds
 	units    int64     // how many units make a second; 0 for a text, or if unknown
@@ -61,7 +61,7 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	}
 	if t, ok := text.ParseTime(s); ok {
 		m := moment{kind: pointMoment, form: HTTPDate, until: c.Until(t.In(c.Now()).Unix(), int64(t.Nanosecond()))}
-		if text.Is(s[0], text.Digit) { // law: TestRestrictHeader
+		if text.Is(s[0], text.Digit) {
 			m.form = RFC3339
 		}
 		return m, true
@@ -73,15 +73,15 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	return moment{kind: laterMoment, form: Duration, until: span}, true
 }
 
-// momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a
-// number of seconds. A number of milliseconds from now can be three years. A point in time
-// in milliseconds is larger. A smaller number is a point in time if it is near the clock. A
-// bubble of testing/synctest begins in 2000, when Unix seconds look like thirty years.
+// momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a number of
+// seconds. Milliseconds below leastMilli, which is three years, are a span. Seconds from LeastNear
+// on are a point in time if it lies within a month of the response. So bubbles of testing/synctest
+// work too, whose clock begins in 2000.
 func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 means no reset (Gravitee, Omnisend)
 		return moment{}
-	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))): // law: TestSizes
+	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))):
 		units := int64(1)
 		for size := v.N; size >= leastMilli && units < text.Billion; size /= 1000 {
 			units *= 1000
@@ -90,13 +90,13 @@ func momentOf(v text.Number, f Format, c *text.Clock) moment {
 		return moment{kind: pointMoment, form: Unix, units: units, until: c.Until(since.Sec, since.Nsec)}
 	case f == Milli:
 		return moment{kind: laterMoment, form: Seconds, units: 1000, until: v.Span(1000)}
-	case f == Seconds, f == Duration: // law: TestOlderFormats
+	case f == Seconds, f == Duration:
 		return moment{kind: laterMoment, form: Seconds, units: 1, until: v.Span(1)}
 	}
 	return moment{kind: bareMoment, form: Seconds, fraction: v.Frac > 0, until: v.Span(1)}
 }
 
-// in returns the span of a moment if a bare number has units in a second.
+// in returns the span of a moment. units is how many units of a bare number make a second.
 func (m *moment) in(units int64) text.Span {
 	if m.kind != bareMoment || units == 1 { // usual
 		return m.until
@@ -104,13 +104,13 @@ func (m *moment) in(units int64) text.Span {
 	return text.Number{N: m.until.Sec, Frac: m.until.Nsec}.Span(units)
 }
 
-// settle makes a bare number a span, with units in a second, unless units is 0.
+// settle makes a bare number a span. units is how many of its units make a second; 0 is unknown.
 func (m *moment) settle(units int64) {
 	if m.kind == bareMoment && units != 0 {
 		m.kind, m.units, m.until = laterMoment, units, m.in(units)
 	}
 }
 
-// fits reports whether a time can lie in a window, or a tenth above, as servers round both
-// numbers. A bare number has units in a second.
+// fits reports whether a time is at most as long as a window. It allows a tenth more, because
+// servers round both numbers. units is how many units of a bare number make a second.
 func (m *moment) fits(window, units int64) bool { return m.in(units).Ceil() <= window+window/10+1 }

@@ -69,17 +69,19 @@ func below(group, s string) string {
 	return group[:min(len(group), maxGroup)] + "-" + s
 }
 
-// maxGroup is how many bytes of a group's name begin the names of its policies. A header can
-// name a group once, and then a hundred thousand policies.
+// maxGroup is the number of bytes of a group's name that the names of its policies begin with. It
+// bounds memory: a header can name a group once, and then a hundred thousand policies.
 const maxGroup = 128
 
 const noFault = -1 // in place of the offset of unreadable text
 
-// read appends the facts of a line, and returns the offset of unreadable text, or noFault. The
-// name of the field decides how the line is read, or else its shape.
+// read appends the facts of a line, and returns the offset of unreadable text, or noFault. The name
+// of the field decides how the line is read, or else the shape of the line.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	n := f.name
-	ok := true
+	n, ok := f.name, true
+	if n.Format == minutes && isCount(line) {
+		line += "min"
+	}
 	switch {
 	case n.dictionary:
 		facts, ok = n.readDictionary(facts, line)
@@ -87,8 +89,10 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = readBans(line)
 	case n.Format == percents:
 		facts, ok = readPercents(line)
-	case n.kind == waitKind:
-		facts, ok = n.readWait(facts, line)
+	case n.kind == waitKind: // nothing of the policy remains until then (NestJS)
+		if _, ok = parseMoment(line, n.Format, &text.Clock{}); ok {
+			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
+		}
 	case n.Role.isText():
 		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
@@ -108,7 +112,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 func (n *name) readShape(facts []Fact, line string, first bool) (_ []Fact, bad int) {
 	ok := true
 	switch {
-	case n.Role.number() && text.All(line, text.Digit): // nearly all values
+	case n.Role.number() && text.All(line, text.Digit): // a fast path for nearly all values
 		return append(facts, Fact{Role: n.Role, Value: line}), noFault
 	case line[0] == '{':
 		facts, ok = n.readJSON(facts, line)
@@ -129,15 +133,6 @@ func (n *name) readShape(facts []Fact, line string, first bool) (_ []Fact, bad i
 	return facts, noFault
 }
 
-// readWait reads a wait for a policy: nothing of it remains until then (NestJS) (no vendor case).
-func (n *name) readWait(facts []Fact, line string) ([]Fact, bool) {
-	_, ok := parseMoment(line, n.Format, &text.Clock{})
-	if ok {
-		facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
-	}
-	return facts, ok
-}
-
 // A member is a member of a list.
 type member struct {
 	item
@@ -151,9 +146,15 @@ type member struct {
 // readList reads the members of a list, at most MaxMembers, by the grammar of the field's role.
 // first is true for the first line of the field.
 func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	role, off, bad := n.listRole(), 0, noFault
+	role, off, bad := n.Role, 0, noFault
+	if n.kind == anchorKind {
+		role = Quota
+	}
 	quotas := role == Quota || role == Policies
-	for i := 0; off <= len(line) && i < MaxMembers; i++ {
+	for i := 0; off <= len(line); i++ {
+		if i == MaxMembers {
+			return facts, off
+		}
 		all, closed := cutMember(line[off:], quotas)
 		m := member{leads: i == 0, closed: closed}
 		m.read(all, quotas)
@@ -174,18 +175,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		}
 		off += len(all) + 1
 	}
-	if off <= len(line) { // bound: MaxMembers
-		bad = off
-	}
 	return facts, bad
-}
-
-// listRole returns the role of the first member of a list: the anchor alone is a quota.
-func (n *name) listRole() Role {
-	if n.kind == anchorKind {
-		return Quota
-	}
-	return n.Role
 }
 
 // read reads the text of a member. quotas is true if it may be a quota.
@@ -197,8 +187,8 @@ func (m *member) read(s string, quotas bool) {
 	m.isPolicy = quotas && m.readPolicy(m.value)
 }
 
-// listed appends a member of a list of policies (draft-06 Section 3.2), in which a word is the
-// name of an algorithm.
+// listed appends a member of a list of policies (draft-06 Section 3.2). A word in such a list is
+// the name of an algorithm, and is skipped.
 func (m *member) listed(facts []Fact) ([]Fact, bool) {
 	if !m.isPolicy {
 		return facts, text.Past(m.value, 0, text.Alpha) > 0
@@ -257,8 +247,8 @@ func appendWindow(facts []Fact, window int64) []Fact {
 	return append(facts, Fact{Role: Window, Format: Seconds, Value: strconv.FormatInt(window, 10)})
 }
 
-// cutMember cuts the first member off a list. A comma between two digits is a part of a number,
-// but in a list of quotas only if it separates thousands, and no parameter follows.
+// cutMember cuts the first member off a list. A comma between two digits is a part of a number. In
+// a list of quotas it must also separate thousands, and no parameter may follow.
 func cutMember(line string, quota bool) (member string, ok bool) {
 	const longest = 32 // of a number
 	member, _, ok = text.Cut(line, ',')
@@ -299,7 +289,8 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readPolicy reads a quota, perhaps with a window (100/1h). It is false if there is no number.
+// readPolicy reads a quota, perhaps with a window (100/1h). It returns false if there is no number,
+// or if the window is unreadable.
 func (m *item) readPolicy(value string) bool {
 	count, window, over := cutOver(value)
 	v, ok := text.ParseCount(count)
@@ -350,8 +341,8 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readCount reads the value of a quota, a remaining or used units: a number, a pair (600/15m,
-// 39/40), or, for a quota, only a window (12h, AspNetCoreRateLimit). Without a role, 5/60 is
+// readCount reads the value of a quota, a remaining or used units: a number, or a pair (600/15m,
+// 39/40). A quota may also be only a window (12h, AspNetCoreRateLimit). Without a role, 5/60 is
 // used and quota (Hotstuff), and 60/1m is quota and window.
 func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
@@ -359,7 +350,7 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 	a, isPair := text.ParseCount(first)
 	b, isCounted := text.ParseCount(second)
 	switch {
-	case role.time(), isCount(value), isNothing(value):
+	case role.time(), isCount(text.Trim(strings.TrimSuffix(value, "%"))), isNothing(value):
 		return append(facts, Fact{Policy: policy, Role: role, Value: value}), true
 	case role == Quota && parseWindow(value) > 0:
 		return append(facts, Fact{Policy: policy, Role: Window, Value: value}), true
@@ -382,10 +373,16 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 	return facts, ok
 }
 
-// readKeyed reads the value of a key, which is a word of field names. Any other key names a
-// policy, whose value has the role of the field.
+// isPart reports whether a number is a part of the quota: 85%. n is the name of its field.
+func (fact *Fact) isPart(n *name) bool {
+	return (fact.Role == Used || fact.Role == Remaining) &&
+		(max(fact.Format, n.Format) >= Fraction || strings.HasSuffix(fact.Value, "%"))
+}
+
+// readKeyed reads a value with a key. If the key is a word of field names, the word is the role of
+// the value. Any other key names a policy, and the value has the role of the field.
 func (n *name) readKeyed(facts []Fact, group, key string, said Row, value string) ([]Fact, bool) {
-	if said.Role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
+	if said.Role != None && !strings.Contains(value, "/") { // with a slash, the key is a name that looks like a word
 		return append(facts, Fact{Policy: below(group, said.Policy), Role: said.Role, Format: said.Format, Value: value}), true
 	}
 	if n.Role == None {
@@ -439,10 +436,10 @@ func cutEither(s string, a, b byte) (head, tail string, ok bool) {
 	return s, "", false
 }
 
-// readRecord reads a record. Its keys are words of field names, or the letters q, r, t and w.
-// Any other key names a policy. Its value has the role of the field (Salesforce, Microsoft
-// Dev Tunnels). A part without a key names a policy too (Auth0), but after a name it is a
-// number (IBM API Connect).
+// readRecord reads a record. Its keys are words of field names, or the letters q, r, t and w. Any
+// other key names a policy, and the value has the role of the field (Salesforce, Microsoft Dev
+// Tunnels). A part without a key names a policy too (Auth0). After such a name, a part without a
+// key is a number (IBM API Connect).
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
@@ -472,11 +469,11 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
-// reset=3530s (Eventbrite), where key is the name of the policy. ok is false if fewer than
-// two words of the part have a key. A date has only the hour, which looks like a key.
+// readProse reads Remaining: 394 Time until reset: 3589 (Pingdom). It also reads key:abc 22/2000
+// reset=3530s (Eventbrite), where key is the name of the policy. The result ok is false if fewer
+// than two words of the part have a key. A date is no prose: only its hour looks like a key.
 func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
-	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
+	if strings.IndexByte(part, ' ') < 0 { // a fast path for nearly all parts
 		return facts, false
 	}
 	policy, last, keys := "", "", 0
@@ -502,8 +499,8 @@ func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
 	return facts, keys > 1
 }
 
-// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a
-// record with required limit and reset.
+// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a record
+// in which limit and reset are required.
 func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits
@@ -518,7 +515,8 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	return facts[:min(len(facts), MaxMembers)], len(facts) <= MaxMembers
 }
 
-// usualKeys are the keys of draft-07, and those of one letter, some of them from the current fields.
+// usualKeys are the keys of draft-07, and keys of one letter. Some of these are from the current
+// fields.
 var usualKeys = map[string]Row{
 	"limit": {Role: Quota}, "remaining": {Role: Remaining}, "reset": {Role: Reset},
 	"q": {Role: Quota}, "r": {Role: Remaining}, "t": {Role: Reset, Format: Seconds}, "w": {Role: Window, Format: Seconds}, "b": {Role: Name},
@@ -526,7 +524,7 @@ var usualKeys = map[string]Row{
 
 // keyOf returns the meaning of a key in a record or a JSON object.
 func keyOf(key string) (k Row) {
-	if k, ok := usualKeys[key]; ok || len(key) > longestName { // nearly all keys
+	if k, ok := usualKeys[key]; ok || len(key) > longestName { // a fast path for nearly all keys
 		return k
 	}
 	var n name

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,26 +13,29 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// vendorTableText defines the fields that words cannot define, by vendor. These are names
-// without the usual words, values with their own syntax, and windows and units that no
-// field contains. If a vendor has a plus sign, any server may use the name of the field.
-// The row then counts only next to another field of the vendor. A window is in seconds. A bar
-// separates the windows of parallel lists, which also name the policies. testdata/vendors has
-// a case for each row. Only RestrictHeader needs the row of X-Discogs-RateLimit.
+// vendorTableText defines the fields that words cannot define, by vendor. These are names without
+// the usual words, values with their own syntax, and windows and units that no field contains. If a
+// vendor has a plus sign, any server may use the name of the field. The row then counts only next
+// to another field of the vendor. A window is in seconds. The windows of parallel lists have a bar
+// between them, and also name the policies. testdata/vendors has a case for each row. Only
+// RestrictHeader needs the row of X-Discogs-RateLimit.
 //
 //go:embed vendors.txt
 var vendorTableText string
 
-// Formats of values that are no times.
+// Formats of other values, and of times that are only read.
 const (
 	bans     = Duration + 1 + iota // see readBans
 	percents                       // see readPercents
+	minutes                        // from now
+	Fraction                       // a part of the quota: 0.42
+	Percent                        // the same in percent: 42
 )
 
 // vendorRows returns the rows of the table.
 func vendorRows() (rows []Row) {
-	roles := strings.Fields("none quota remaining used reset window name policies subname rate")
-	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds http-date rfc3339 duration bans percents")
+	roles := strings.Fields("none quota remaining used reset window name policies subname rate status")
+	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds http-date rfc3339 duration bans percents minutes part percent")
 	for line := range strings.Lines(vendorTableText) {
 		c := strings.Fields(line)
 		role, format := Role(slices.Index(roles, c[2])), Format(slices.Index(formats, c[3]))
@@ -77,7 +81,7 @@ func readPercents(line string) ([]Fact, bool) {
 }
 
 func appendPercents(facts []Fact, v any, depth int) []Fact {
-	if depth == 0 { // bound: JSON may be deep
+	if depth == 0 { // JSON may be deep
 		return facts
 	}
 	switch v := v.(type) {
@@ -93,7 +97,7 @@ func appendPercents(facts []Fact, v any, depth int) []Fact {
 			case used == "":
 				facts = appendPercents(facts, v[key], depth-1)
 			case isPercent(key):
-				facts = append(facts, Fact{Policy: policy, Role: Quota, Value: "100"}, Fact{Policy: policy, Role: Used, Value: used.String()})
+				facts = append(facts, Fact{Policy: policy, Role: Used, Format: Percent, Value: used.String()})
 				if seconds := regain(v); seconds != "0" {
 					facts = append(facts, Fact{Policy: policy, Role: Reset, Format: Seconds, Value: seconds})
 				}
@@ -132,7 +136,18 @@ type Row struct {
 }
 
 // A Table finds rows by the keys of fields.
-type Table struct{ names []name }
+type Table struct {
+	names        []name
+	starts, ends uint32 // the first and last letters of their keys, as bits
+}
+
+// letterBit returns a bit for a letter of either case, and all bits for a *.
+func letterBit(b byte) uint32 {
+	if b == '*' {
+		return math.MaxUint32
+	}
+	return 1 << (b & 31)
+}
 
 // NewTable returns the table of a dialect's rows. If two rows have one key, the first counts. A
 // vendor's row belongs to the vendor's family, unless its name begins with RateLimit or
@@ -140,7 +155,7 @@ type Table struct{ names []name }
 func NewTable(dialect string, rows []Row) *Table {
 	t := &Table{}
 	for _, row := range rows {
-		n := name{Row: row, kind: roleKind, Form: dialect}
+		n := name{Row: row, kind: roleKind, Form: dialect, star: strings.IndexByte(row.Key, '*')}
 		if row.Role == None {
 			n.kind = noKind
 		}
@@ -155,6 +170,8 @@ func NewTable(dialect string, rows []Row) *Table {
 			}
 		}
 		t.names = append(t.names, n.known())
+		t.starts |= letterBit(row.Key[0])
+		t.ends |= letterBit(row.Key[len(row.Key)-1])
 	}
 	return t
 }
@@ -163,9 +180,12 @@ func NewTable(dialect string, rows []Row) *Table {
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
+	if key == "" || t.starts&letterBit(key[0]) == 0 || t.ends&letterBit(key[len(key)-1]) == 0 { // a fast path for nearly all keys
+		return nil
+	}
 	for i := range t.names {
 		n := &t.names[i]
-		if star, ok := match(n.Key, key); ok && (found == nil || len(star) < len(policy)) {
+		if star, ok := n.match(key); ok && (found == nil || len(star) < len(policy)) {
 			found, policy = n, star
 		}
 	}
@@ -178,12 +198,14 @@ func (t *Table) find(key string) *name {
 	return &n
 }
 
-// match reports whether a pattern is for a key, and returns what its * matches, at least one byte.
-func match(pattern, key string) (star string, ok bool) {
-	prefix, suffix, starred := strings.Cut(pattern, "*")
+// match reports whether a row is for a key, and returns what its * matches, at least one byte.
+func (n *name) match(key string) (star string, ok bool) {
+	if n.star < 0 {
+		return "", len(key) == len(n.Key) && strings.EqualFold(key, n.Key)
+	}
+	prefix, suffix := n.Key[:n.star], n.Key[n.star+1:]
 	end := len(key) - len(suffix)
-	if end < len(prefix) || starred == (end == len(prefix)) ||
-		!strings.EqualFold(key[:len(prefix)], prefix) || !strings.EqualFold(key[end:], suffix) {
+	if end <= len(prefix) || !strings.EqualFold(key[:len(prefix)], prefix) || !strings.EqualFold(key[end:], suffix) {
 		return "", false
 	}
 	return key[len(prefix):end], text.IsToken(key)
@@ -194,12 +216,14 @@ func (t *Table) Field(key string, lines []string) Field {
 	return Field{Key: key, Lines: lines, name: t.find(key)}
 }
 
-// Role returns the role of the row for a key, and whether there is one.
+// Role returns the role of the row for a key, and false if there is no row. The role is None for a
+// part of a quota.
 func (t *Table) Role(key string) (Role, bool) {
-	if n := t.find(key); n != nil { // law: TestAnnounceSwitchesOlder
-		return n.Role, true
+	n := t.find(key)
+	if n == nil || n.Format >= Fraction {
+		return None, n != nil
 	}
-	return None, false
+	return n.Role, true
 }
 
 var builtin struct {

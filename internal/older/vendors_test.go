@@ -40,8 +40,8 @@ func TestVendorRows(t *testing.T) {
 		seen[key] = true
 		require.GreaterOrEqual(t, row.Vendor, last, "vendors are in the order of the alphabet")
 		last = row.Vendor
-		require.LessOrEqual(t, row.Role, Rate)
-		require.LessOrEqual(t, row.Format, percents)
+		require.LessOrEqual(t, row.Role, Status)
+		require.LessOrEqual(t, row.Format, Percent)
 		prefix, suffix, starred := strings.Cut(key, "*")
 		require.True(t, slices.ContainsFunc(keys, func(sent string) bool {
 			return sent == key || starred && strings.HasPrefix(sent, prefix) && strings.HasSuffix(sent, suffix)
@@ -68,9 +68,12 @@ func TestVendorRowsShared(t *testing.T) {
 
 // A * matches the name of a policy, in any case, which is never empty.
 func TestTableStar(t *testing.T) {
-	table := NewTable("acme", []Row{{Key: "Acme-*-Left", Role: Remaining}})
+	table := NewTable("acme", []Row{{Key: "Acme-*-Left", Role: Remaining}, {Key: "Acme-Key", Role: Used, Format: Percent}})
 	require.Equal(t, "day", table.find("ACME-Day-Left").Policy)
-	for _, key := range []string{"Acme--Left", "Acme-Left", "Acme-Day-Left-2", "An-Acme-Day-Left"} {
+	role, ok := table.Role("ACME-KEY")
+	require.True(t, ok)
+	require.Equal(t, None, role, "a part of a quota cannot be lowered")
+	for _, key := range []string{"Acme-\u212aey", "", "Acme--Left", "Acme-Left", "Acme-Day-Left-2", "An-Acme-Day-Left"} {
 		require.Nil(t, table.find(key), key)
 	}
 }

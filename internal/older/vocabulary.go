@@ -22,6 +22,7 @@ const (
 
 	Subname // the second half of the name of the policy (Zoom)
 	Rate    // the units that are restored each second
+	Status  // whether the limit refuses
 )
 
 // number reports whether a value of that role is a number of units, or a reset.
@@ -30,8 +31,8 @@ func (r Role) number() bool { return Quota <= r && r <= Reset }
 // time reports whether a value of that role is a time.
 func (r Role) time() bool { return r == Reset || r == Window }
 
-// isText reports whether a value of that role is a part of a name.
-func (r Role) isText() bool { return r == Name || r == Subname }
+// isText reports whether a value of that role is a word.
+func (r Role) isText() bool { return r == Name || r == Subname || r == Status }
 
 // A wordKind is the part that a word has in a name.
 type wordKind uint8
@@ -62,7 +63,7 @@ type word struct {
 	kind   wordKind
 	role   Role
 	weak   bool   // it has other uses, so words without other uses take precedence
-	format Format // of a time
+	format Format // of a time or of a part
 	span   bool   // any number with it is a time
 	window int64  // the seconds of a window
 	unit   string // the quota unit
@@ -70,9 +71,8 @@ type word struct {
 	shows  evidence
 }
 
-// vocabulary has all words, several in a row. Words of vendors name no policy before the
-// anchor, and define the unit and the small resets of their fields. The remark (no vendor case)
-// marks words that docs/older.md promises and that no case of testdata/vendors contains.
+// vocabulary has all words, several in a row. A vendor's word before the anchor names no policy. It
+// defines the unit of the vendor's fields, and the format of small resets.
 var vocabulary = []struct {
 	spellings string
 	word
@@ -83,16 +83,19 @@ var vocabulary = []struct {
 	{"remaining remain left", word{kind: roleWord, role: Remaining}},
 	{"available", word{kind: roleWord, role: Remaining, weak: true}},
 	{"used", word{kind: roleWord, role: Used}},
-	{"usage observed count current", word{kind: roleWord, role: Used, weak: true}}, // observed: (no vendor case)
+	{"usage observed count current", word{kind: roleWord, role: Used, weak: true}},
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
 	{"next expiry expires renewal until", word{kind: roleWord, role: Reset, weak: true}},
+	{"utilization utilisation", word{kind: roleWord, role: Used, format: Fraction}},
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
 	{"name resource bucket category group zone action", word{kind: roleWord, role: Name}},
 	{"scope", word{kind: roleWord, role: Name, weak: true}},
 	{"policy", word{kind: roleWord, role: Policies}},
+	{"status", word{kind: roleWord, role: Status, weak: true}},
 
 	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
+	{"percent percentage pct", word{kind: unitWord, format: Percent}},
 	{"after in", word{kind: unitWord, format: Seconds}},
 	{"utc at date timestamp", word{kind: unitWord}},
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
@@ -105,8 +108,10 @@ var vocabulary = []struct {
 	{"second secondly sec", word{window: 1}},
 	{"minute minutely min", word{window: 60}},
 	{"hour hourly", word{window: 3600}},
-	{"day daily", word{window: 86400}},
-	{"week weekly", word{window: 604800}}, // (no vendor case)
+	{"day", word{window: 86400}},
+	{"daily", word{window: 86400, shows: counted}},
+	{"monthly", word{shows: counted}},
+	{"week weekly", word{window: 604800}},
 	{"qps", word{window: 1, shows: counted}},
 	{"five", word{number: 5}},
 
@@ -115,19 +120,20 @@ var vocabulary = []struct {
 	{"credits credit", word{unit: "credits", shows: counted}},
 	{"api budget points qpm searches units", word{shows: counted}},
 	{"weight", word{unit: "weight"}},
-	{"concurrent concurrency", word{unit: "concurrent-requests"}},
+	{"concurrent concurrency", word{unit: "concurrent-requests", shows: counted}},
 
-	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
-	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
-	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                          // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"storage page pagination days", word{shows: excluded}}, // page, pagination: (no vendor case)
+	{"url uri link docs help message reason", word{kind: stopWord}},                                 // texts
+	{"enabled active exceeded reached nearlimit overlimit over near overage", word{kind: stopWord}}, // states
+	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}},   // of one request
+	{"full", word{kind: stopWord}}, // when the whole quota is back, which is less useful than the reset
+	{"storage disk kb mb gb cache cpu memory battery page pagination days", word{shows: excluded}},
+	{"bytes", word{unit: "content-bytes", shows: excluded}}, // of a response, next to the anchor; else they are stored
 
-	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
-	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX
-	{"gw", word{kind: vendorWord, format: Milli}},                            // KuCoin
-	{"beta", word{kind: vendorWord, unit: "points"}},                         // Atlassian
-	{"gate sentry anthropic hubspot discogs github", word{kind: vendorWord}}, // github: (no vendor case)
+	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}}, // Brevo, Lark
+	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},         // Kong, APISIX
+	{"gw", word{kind: vendorWord, format: Milli}},                           // KuCoin
+	{"beta", word{kind: vendorWord, unit: "points"}},                        // Atlassian
+	{"gate sentry anthropic hubspot discogs github", word{kind: vendorWord}},
 }
 
 const longestWord = 14 // the length of the longest word above
@@ -137,7 +143,8 @@ var dictionary struct {
 	words map[string]word
 }
 
-// makeDictionary makes a map of the table at first use. sync.OnceValue would keep it in any binary.
+// makeDictionary makes a map of the table at first use. sync.OnceValue would keep the table in
+// every binary.
 func makeDictionary() {
 	dictionary.words = make(map[string]word, 4*len(vocabulary))
 	for _, row := range vocabulary {
@@ -165,13 +172,13 @@ func tokenOf(s string) token {
 	var room [longestWord]byte // strings.ToLower would allocate
 	lower := append(room[:0], s...)
 	for i := range lower {
-		lower[i] |= 0x20 // this makes no letter of another byte
+		lower[i] |= 0x20 // no other byte becomes a letter
 	}
 	return token{s, dictionary.words[string(lower)]}
 }
 
-// gluedWords can end another word: the name of a policy, as in UserLimit, or AppDay. Shorter words
-// end too many other words (focused, cleft).
+// gluedWords can end another word, as in UserLimit and AppDay. Shorter words end too many other
+// words (focused, cleft).
 var gluedWords = [...]string{"remaining", "limit", "reset", "second", "minute", "hour", "day"}
 
 // glued returns the role or the window at the end of a word, and the rest.

@@ -36,6 +36,10 @@ func TestWords(t *testing.T) {
 			require.Equal(t, roleKind, n.kind)
 			require.Equal(t, w.role, n.Role)
 			require.Empty(t, n.Policy)
+		case w.format == Percent:
+			require.Equal(t, roleKind, n.kind)
+			require.Equal(t, Used, n.Role)
+			require.Equal(t, w.format, n.Format)
 		case w.kind == unitWord && w.format != Guess:
 			require.Equal(t, Reset, n.Role)
 			require.Equal(t, w.format, n.Format)

@@ -61,13 +61,15 @@ type name struct {
 	counted    bool   // without an anchor: the policy contains a word that rate limits count
 	total      bool   // without an anchor: the quota may be that of one request
 	words      *name  // the meaning of the words, for a row that counts only next to another field of its vendor
+	star       int    // the index of the * in the key of a row, or -1
 	hasAnchor  bool   // it contains the word RateLimit
 	dictionary bool   // the key is RateLimit, so the value is a Dictionary unless it is in the current form
 }
 
-const maxWords = 16 // that are read of a key; the last one contains the rest
+const maxWords = 16 // the number of words that are read of a key; the last word contains the rest
 
-// sentence splits a key into words, in room, and returns the index of the first after HTTP and X.
+// sentence splits a key into words, in room, and returns the index of the first word after HTTP and
+// X.
 func sentence(room []token, key string) (said []token, first int) {
 	dash := "-"
 	if !strings.Contains(key, dash) {
@@ -102,15 +104,15 @@ func parse(key string) name {
 		n.kind, n.hasAnchor = noKind, true
 		return n.behind(said, first, a)
 	}
-	if last := said[len(said)-1]; !said[first].mayMeanLimit() && !last.mayMeanLimit() { // nearly all names end here
+	if last := said[len(said)-1]; !said[first].mayMeanLimit() && !last.mayMeanLimit() { // a fast path for nearly all names
 		return n
 	}
 	n.kind = noKind
 	return n.unanchored(said, first)
 }
 
-// An anchor is the place of the word RateLimit in a sentence, from the word first to the word
-// before behind. Other words may be glued to it.
+// An anchor is the place of the word RateLimit in a sentence: from the index first up to, but
+// without, the index behind. Other words may be glued to it.
 type anchor struct {
 	first, behind int
 	end           int // in bytes of the key
@@ -145,9 +147,9 @@ func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
 }
 
-// wait reads a name with the word retry or wait. The units of a time follow. In
-// Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows. The weak word wait counts
-// only after the anchor or the word throttle: X-Queue-Wait is about something else.
+// wait reads a name with the word retry or wait. The unit of the time may follow, or a policy, as
+// in Retry-After-NAME and X-RateLimit-Retry-After-NAME. The weak word wait counts only after the
+// anchor or the word throttle: X-Queue-Wait is about something else.
 func (n name) wait(said []token) (_ name, ok bool) {
 	at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
 	if at < 0 {
@@ -160,36 +162,37 @@ func (n name) wait(said []token) (_ name, ok bool) {
 		return none, true
 	}
 	var few [maxWords]string
-	policy, isTime := few[:0], anchored || said[at].format != Guess // law: TestWords
-	n.Format, n.Form, n.order = Seconds, waitForm, ownOrder         // before any other field of the policy
+	policy, isTime := few[:0], anchored || said[at].format != Guess
+	n.Format, n.Form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
 			n.Format, isTime = cmp.Or(t.format, n.Format), true
-		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
+		case at > 0 && !anchored: // X-Retry-Count is no wait, unlike Retry-After-NAME
 			return none, true
 		default:
 			policy = append(policy, t.text)
 		}
 	}
-	if !isTime || strings.EqualFold(n.Key, "Retry-After") { // law: TestParseRetryAfter
+	if !isTime || strings.EqualFold(n.Key, "Retry-After") {
 		return none, true
 	}
 	n.kind = waitKind
-	if n.Policy = joinWords(policy); anchored && n.Policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
+	if n.Policy = joinWords(policy); anchored && n.Policy != "" { // the reset of the policy (Phemex); without the anchor, its wait (NestJS)
 		n.kind, n.Role, n.order = roleKind, Reset, vendorOrder
 		n.Form = strings.ToLower(n.Key[:a.end])
 	}
 	return n, true
 }
 
-// mayMeanLimit reports whether a word can be the role of a name without an anchor, or end it.
+// mayMeanLimit reports whether a word can be the role of a name without an anchor, or its last
+// word.
 func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token
 		parts, _ := unglue(room[:0], t.text)
 		_, end := glued(t.text)
-		return end.role != None || len(parts) > 0 // bound: splitting takes time (TestManyNames)
+		return end.role != None || len(parts) > 0
 	}
 	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord // Acme-Remaining-Day
 }
@@ -216,8 +219,8 @@ func (n name) behind(said []token, first int, a anchor) name {
 		switch _, isRole := unglue(nil, a.after); {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
 			n.Unit = "tokens"
-		case isRole: // RateLimitRemaining (no vendor case)
-			n.weak = true // law: TestRead
+		case isRole: // RateLimitRemaining
+			n.weak = true
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
 		default:
@@ -255,48 +258,50 @@ func (n *name) prefix(policy []string, s string) []string {
 func (n *name) clause(policy []string, said []token) []string {
 	var room [2 * maxWords]token
 	said = spread(room[:0], said)
-	if hasStop(said) {
-		return nil
-	}
+	stop, span, percent := marks(said)
 	at, part := roleAt(said)
 	role := token{}
 	if at >= 0 {
 		role = said[at]
 	}
-	if isSpan(said) {
-		switch role.role {
-		case Remaining: // what remains of a time is a reset
-			role.role = Reset
-		case Quota, Used: // other numbers cannot have this unit
-			return nil
-		}
+	switch units := role.role == Used || role.role == Remaining; {
+	case stop, span && (role.role == Quota || role.role == Used), percent && !units: // other numbers cannot have these units
+		return nil
+	case percent:
+		role.format = Percent
+	case span && role.role == Remaining: // what remains of a time is a reset
+		role.role = Reset
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak // law: TestRead
+		n.kind, n.Role, n.weak = roleKind, role.role, n.weak || role.weak
+	}
+	if role.format >= Fraction {
+		n.Format = role.format
 	}
 	return n.without(at, part, policy, said)
 }
 
-// hasStop reports whether there is a stop word, except in an anchor that some servers repeat
-// (Netflix Zuul).
-func hasStop(said []token) bool {
-	for i := range said {
-		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) {
-			return true
-		}
+// marks reports whether there is a stop word, the unit of a span of time, and the word for percent.
+// A stop word does not count in an anchor that a server repeats (Netflix Zuul). A number before a
+// unit belongs to the policy's name: X-RateLimit-Limit-10-Seconds.
+func marks(said []token) (stop, span, percent bool) {
+	for i, t := range said {
+		stop = stop || t.kind == stopWord && !repeatsAnchor(said[i:])
+		span = span || t.span && (i == 0 || !text.All(said[i-1].text, text.Digit))
+		percent = percent || t.format == Percent
 	}
-	return false
+	return stop, span, percent
 }
 
-// without appends the words to those of the policy, except for the role, which is at an index, and
-// the units of a time. part is the policy that is glued to the role.
+// without appends the words to the policy, except for the role at the index at, and the units of a
+// time. If a policy is glued to the role, part is that policy.
 func (n *name) without(at int, part string, policy []string, said []token) []string {
 	for i, t := range said {
 		switch {
 		case i == at && part != "":
 			policy = append(policy, part)
 		case i == at && t.kind != unitWord, n.Role.covers(t, i-at):
-		case t.kind == unitWord && n.Role.time(): // law: TestWords
+		case t.kind == unitWord && n.Role.time():
 			n.Format = cmp.Or(t.format, n.Format)
 		default:
 			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
@@ -310,7 +315,7 @@ func (n *name) without(at int, part string, policy []string, said []token) []str
 // Limit-Window, Window-Reset, Refresh-Limit.
 func (r Role) covers(t token, offset int) bool {
 	switch {
-	case t.kind == fillWord, t.text == "":
+	case t.kind == fillWord, t.text == "", t.format == Percent:
 		return true
 	case r == Window:
 		return t.role == Reset // the renewal period (GitHub Models)
@@ -320,26 +325,16 @@ func (r Role) covers(t token, offset int) bool {
 	return offset > 0 && t.role == Used
 }
 
-// isSpan reports whether one of the words is the unit of a span of time. A number before it
-// belongs to the policy's name: X-RateLimit-Limit-10-Seconds.
-func isSpan(said []token) bool {
-	for i, t := range said {
-		if t.span && (i == 0 || !text.All(said[i-1].text, text.Digit)) {
-			return true
-		}
-	}
-	return false
-}
-
 // roleAt returns the index of the word that is the role, and the policy if one is glued to
 // it. It returns -1 if there is none. The first match decides:
 //
-//  1. the last word that is no unit (Minute-Remaining, Reset-Ms); but where that has
-//     other uses or is the quota, a sure word before it (Remaining-Count, Refresh-Limit)
-//  2. the last of the words that it begins with (Remaining-Minute, RenewalPeriod-Tokens)
+//  1. the last word that is no unit (Minute-Remaining, Reset-Ms); if this word has other uses or is
+//     the quota, a sure word before it (Remaining-Count, Refresh-Limit)
+//  2. the last of the roles at its beginning (Remaining-Minute, RenewalPeriod-Tokens)
 //  3. the end of the last word (UserLimit)
-//  4. a word in between, rather a sure one (Seconds-To-Refresh-Limit-Objects)
-//  5. a unit that stands alone, which means a reset (X-RateLimit-After)
+//  4. a word in between, preferably a sure one (Seconds-To-Refresh-Limit-Objects)
+//  5. a unit that stands alone: a reset (X-RateLimit-After), or a used percentage
+//     (X-RateLimit-Percent)
 func roleAt(said []token) (at int, part string) {
 	last := len(said) - 1
 	for last > 0 && said[last].kind == unitWord {
@@ -362,7 +357,12 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if t.kind == unitWord && t.format != Guess { // law: TestWords
+	switch {
+	case t.kind != unitWord:
+	case t.format == Percent: // the used part, for all four servers that send it
+		t.role = Used
+		return last, ""
+	case t.format != Guess:
 		t.role = Reset
 		return last, ""
 	}
@@ -372,7 +372,7 @@ func roleAt(said []token) (at int, part string) {
 	return between, ""
 }
 
-// lastRoles returns the index of the last sure role, and that of the last other role, or -1.
+// lastRoles returns the indices of the last sure role and of the last other role, or -1.
 func lastRoles(said []token) (sure, unsure int) {
 	sure, unsure = -1, -1
 	for i := range said {
@@ -387,32 +387,39 @@ func lastRoles(said []token) (sure, unsure int) {
 	return sure, unsure
 }
 
-// yields reports whether a surer word before takes precedence as the role.
+// yields reports whether a surer word before this word takes precedence as the role.
 func (t *token) yields() bool { return t.weak || t.role == Quota }
 
-// unanchored reads a name without an anchor. It counts only with the rest of its family,
-// except for the remaining of something that is counted.
+// unanchored reads a name without an anchor. The name counts only next to another field of its
+// family, unless it is the remaining of something that is counted.
 func (n name) unanchored(said []token, first int) name {
 	none := n
 	said = said[first:]
 	policy := n.clause(nil, said)
-	if !n.Role.number() && n.Role != Window || len(policy) == 0 { // X-Limit may be that of a page
+	if !n.Role.number() && n.Role != Window || len(policy) == 0 { // X-Limit may limit a page
 		return none
 	}
-	if n.Role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
+	shows := func(e evidence) bool { return slices.ContainsFunc(said, func(t token) bool { return t.shows == e }) }
+	if n.Role != Reset && shows(excluded) {
 		return none
 	}
-	n.total = slices.ContainsFunc(said, func(t token) bool { return t.shows == perRequest })
-	for _, part := range policy {
-		t := tokenOf(part)
-		n.counted = n.counted || t.shows == counted || t.shows == isRequests
-	}
+	n.total, n.counted = shows(perRequest), slices.ContainsFunc(policy, isCounted)
 	if n.weak && !n.counted {
 		return none
 	}
 	n.kind, n.order, n.Policy = looseKind, looseOrder, looseName(policy)
 	n.Form = strings.ToLower(cmp.Or(strings.TrimRight(n.Key[:len(n.Key)-len(said[len(said)-1].text)], "-_"), n.Policy))
 	return n
+}
+
+// isCounted reports whether rate limits count a word of a name. It is also true for a word that
+// ends in a limit (TokenLimit) or in the time of a rate (AmtPerYear).
+func isCounted(part string) bool {
+	t := tokenOf(part)
+	limited, end := glued(part)
+	_, span, _ := strings.Cut(strings.ToLower(part), "per")
+	return t.shows == counted || t.shows == isRequests || end.role == Quota && tokenOf(limited).shows != excluded ||
+		span == "month" || span == "year" || tokenOf(span).window > 0
 }
 
 // looseName joins the words of a policy without an anchor. It leaves out words that only mean
@@ -444,8 +451,8 @@ type hint struct {
 	unit   string
 }
 
-// hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
-// last parts that have one. If digits is true, a number at the start is the window.
+// hintOf returns the hint in the name of a policy: the unit and the window, in seconds, from the
+// last parts of the name that have one. If digits is true, a number at the start is the window.
 func hintOf(policy string, digits bool) (h hint) {
 	if policy == "" { // usual
 		return h
@@ -472,8 +479,8 @@ func windowOfUnits(n int64, unit string) int64 {
 	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
 }
 
-// windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday,
-// qps; or glued to another word: AppDay, Get30Min. A month has no fixed length.
+// windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday, qps.
+// The window may be glued to another word: AppDay, Get30Min. A month has no fixed length.
 func windowOfPart(part string) int64 {
 	lower := strings.ToLower(part)
 	unit := lower

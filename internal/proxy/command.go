@@ -42,7 +42,7 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at, or unix:PATH; port 0 is any free port")
 	flags.StringVar(&c.admin, "admin", "", "the `address` that serves a page, /metrics and /state, such as 127.0.0.1:8701")
 	flags.StringVar(&c.hosts, "host", "", "the `names` by which clients reach the proxy, with commas, next to localhost and IP addresses")
-	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` that identify a user; an empty list is one user")
+	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields`, path:N, json:NAME of a user; none is one user")
 	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request with the number of tokens that it takes; it is not forwarded")
 	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
@@ -71,10 +71,11 @@ func (c *Command) Complete() (err error) {
 		return errors.New("-body-memory is negative: 0 reads no body before its turn")
 	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
 		return errors.New("-cost-header is not the name of a field: write it without a colon and spaces")
-	case slices.ContainsFunc(c.Fields, func(field string) bool { return !text.IsToken(field) }):
-		return errors.New("-key is not a list of fields: write Authorization,X-API-Key")
 	case slices.ContainsFunc(c.Hosts, func(name string) bool { return name == "" || strings.ContainsAny(name, ":/ ") }):
 		return errors.New("-host is not a list of names without ports: write proxy.example")
+	}
+	if _, err = newKeyer(c.Fields); err != nil {
+		return err
 	}
 	c.To, err = parseServer(c.to)
 	return err

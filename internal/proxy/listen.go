@@ -25,17 +25,14 @@ func isListenable(address string) bool {
 // listen listens at the address of a flag, or at unix:PATH. It returns the address as text for
 // users.
 func listen(flagName, address string) (l net.Listener, shown string, err error) {
-	path, ok := strings.CutPrefix(address, "unix:")
-	if ok {
-		l, err = listenUnix(path)
-	} else {
-		l, err = net.Listen("tcp", address)
-	}
-	switch {
-	case err != nil:
-		return nil, "", fmt.Errorf("-%s: %w", flagName, err)
-	case ok:
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		if l, err = listenUnix(path); err != nil {
+			return nil, "", fmt.Errorf("-%s: %s: %w", flagName, address, err)
+		}
 		return l, address, nil
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		return nil, "", fmt.Errorf("-%s: %w", flagName, err)
 	}
 	return l, "http://" + l.Addr().String(), nil
 }
@@ -43,11 +40,21 @@ func listen(flagName, address string) (l net.Listener, shown string, err error) 
 // A socket removes its file when it is closed.
 type socket struct {
 	net.Listener
-	remove func() error
+	remove func() error // once
 }
 
+// Close removes the file before it ends the listener. Afterwards the system may give the number of
+// the file to a file of another program.
 func (s *socket) Close() error {
-	return errors.Join(s.Listener.Close(), s.remove())
+	return errors.Join(s.remove(), s.Listener.Close())
+}
+
+// removeOwn removes a file, unless another one has taken its place.
+func removeOwn(path string, own os.FileInfo) error {
+	if info, err := os.Lstat(path); err != nil || !os.SameFile(info, own) {
+		return nil
+	}
+	return os.Remove(path)
 }
 
 // listenUnix listens at a Unix socket that this user alone may use. It replaces a socket
@@ -80,12 +87,16 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	var own os.FileInfo
 	if err = os.Chmod(first, 0o600); err == nil {
+		own, err = os.Lstat(first)
+	}
+	if err == nil {
 		err = os.Rename(first, path)
 	}
 	if err != nil {
 		l.Close()
 		return nil, err
 	}
-	return &socket{l, sync.OnceValue(func() error { return os.Remove(path) })}, nil
+	return &socket{l, sync.OnceValue(func() error { return removeOwn(path, own) })}, nil
 }

@@ -26,7 +26,7 @@ import (
 // A Config has the server of a proxy, and the rules by which requests wait.
 type Config struct {
 	To         *url.URL      // the server; its path is put before those of requests
-	Fields     []string      // the fields of requests by which the server distinguishes its users
+	Fields     []string      // by which the server distinguishes its users: fields, path:N and json:NAME, which New must be able to read
 	CostHeader string        // the field of a request with the number of tokens that it takes, not forwarded; "" is none
 	Pace       bool          // spread requests over the window
 	MaxWait    time.Duration // how long a request is held at most; more than 0
@@ -45,7 +45,7 @@ type Config struct {
 type Proxy struct {
 	config  Config
 	name    string // in loopField
-	key     func(*http.Request) string
+	keys    *keyer
 	base    *http.Transport
 	reverse *httputil.ReverseProxy
 	limited *obey.Transport
@@ -69,7 +69,11 @@ var (
 // New returns a Proxy.
 func New(c Config) *Proxy {
 	gate := &obey.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: obey.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text()}
+	keys, err := newKeyer(c.Fields)
+	if err != nil {
+		panic(err) // Complete has checked it
+	}
+	p := &Proxy{config: c, keys: keys, stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text()}
 	p.base = http.DefaultTransport.(*http.Transport).Clone()
 	p.base.DisableCompression = true                          // bodies pass as they are
 	p.base.MaxIdleConns, p.base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
@@ -117,7 +121,8 @@ func (p *Proxy) Stop() {
 // A job is the state of one request. The context of the forwarded request contains it.
 type job struct {
 	key   string
-	proxy string // the address by which the client has reached the proxy
+	parts http.Header // what the key depends on, next to fields
+	proxy string      // the address by which the client has reached the proxy
 	costs []obey.Cost
 	until time.Time       // when the wait ends, as known when it began
 	sent  context.Context // the context of the request when it is sent
@@ -160,6 +165,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = j.body
 		defer j.body.finish(control)
 	}
+	j.parts = p.keys.partsOf(r, j.body)
 	p.reverse.ServeHTTP(&answer{w, p, j}, r)
 	if j.body.early() {
 		_ = control.Flush() // the client may wait for the answer before it sends the rest
@@ -213,7 +219,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		j.costs = costsOf(r.Out.Header.Values(field))
 		r.Out.Header.Del(field)
 	}
-	j.key = p.key(r.Out)
+	j.key = p.keys.keyOf(r.Out, j.parts)
 	p.stats.update(j.key, func(k *keyStats) {
 		k.Requests++
 		if j.key == originOf(r.Out) {

@@ -75,6 +75,9 @@ func reason(a ratelimit.Advice) string {
 		field = Clip(a.Fields.Dialect)
 	}
 	text := field + " " + Quoted(a.Limit.Name) + " is exhausted"
+	if a.Limit.Remaining == ratelimit.Unknown {
+		text = field + " " + Quoted(a.Limit.Name) + " may have refused"
+	}
 	if a.Source == ratelimit.SourceWindow {
 		text += ", for its window"
 	}

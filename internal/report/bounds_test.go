@@ -143,6 +143,28 @@ func TestVendors(t *testing.T) {
 	}
 }
 
+// If clients ignore Retry-After, the report contains the reason.
+func TestRetryAfterIgnored(t *testing.T) {
+	const note = ": after a success it counts only next to well-formed RateLimit fields, or if nothing remains."
+	for text, want := range map[string]string{
+		"HTTP/1.1 200 OK\nRetry-After: 9": "Retry-After is ignored (9s)" + note,
+		"HTTP/1.1 202 Accepted\nDate: Sat, 28 Nov 2026 14:16:29 GMT\nRetry-After: Sat, 28 Nov 2026 14:26:29 GMT": "Retry-After is ignored (10m)" + note,
+		"HTTP/1.1 200 OK\nRetry-After: 9\n" + xLines:                                                             "Retry-After is ignored (9s)" + note,
+		"HTTP/1.1 200 OK\nRetry-After: 9\nX-RateLimit-Remaining: 0":                                              "",
+		"HTTP/1.1 200 OK\nRetry-After: 9\n" + limitLine:                                                          "",
+		"HTTP/1.1 200 OK\nRetry-After: 0":                                                                        "",
+		"HTTP/1.1 200 OK\nRetry-After: soon":                                                                     "",
+		"HTTP/1.1 302 Found\nRetry-After: 9":                                                                     "",
+		"HTTP/1.1 429 x\nRetry-After: 9":                                                                         "",
+		"Retry-After: 9":                                                                                         "",
+	} {
+		r, err := readText("paste", text)
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(r.Notes(), "|"), text)
+		require.False(t, want != "" && r.Advice.Asked > 0, text)
+	}
+}
+
 // A header of 400 KB has a thousand policies that differ only in their last parameter, and each
 // limit breaks a rule. Its limits and its faults take only a few times its memory.
 func TestManyMembers(t *testing.T) {

@@ -14,16 +14,19 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
 // A Host summarizes the responses of one host.
 type Host struct {
-	Name     string  `json:"host"` // "" if it is unknown
-	Requests int     `json:"requests"`
-	Refused  int     `json:"refused"`
-	Lowest   *Limit  `json:"lowest,omitzero"` // the limit with the lowest Remaining
-	Wait     float64 `json:"wait"`            // the longest requested wait, in seconds
-	Form     string  `json:"form,omitzero"`   // dialect of the newest limits
+	Name      string  `json:"host"` // "" if it is unknown
+	Requests  int     `json:"requests"`
+	Refused   int     `json:"refused"`
+	Malformed int     `json:"malformed"`       // fields that are ignored
+	Findings  int     `json:"findings"`        // broken rules, without notes
+	Lowest    *Limit  `json:"lowest,omitzero"` // the limit with the lowest Remaining
+	Wait      float64 `json:"wait"`            // the longest requested wait, in seconds
+	Form      string  `json:"form,omitzero"`   // dialect of the newest limits
 
 	wait time.Duration
 }
@@ -57,7 +60,7 @@ func (h Hosts) Read(text io.Reader) error {
 func (h Hosts) Add(host string, resp *http.Response) { h.add(&response{Response: resp, host: host}) }
 
 func (h Hosts) add(p *response) {
-	name := Printable(strings.ToLower(p.host[:min(len(p.host), mostName)]))
+	name := p.hostName()
 	if h[name] == nil && len(h) >= mostHosts {
 		name = otherHosts
 	}
@@ -70,6 +73,12 @@ func (h Hosts) add(p *response) {
 	if a.Refused {
 		host.Refused++
 	}
+	host.Malformed += len(faultsOf(a.Malformed))
+	for _, f := range ratelimittest.Check(p.Response) {
+		if FindingOf(f).IsFault() {
+			host.Findings++
+		}
+	}
 	host.wait = max(host.wait, a.Asked)
 	host.Wait = host.wait.Seconds()
 	host.Form = cmp.Or(strings.Clone(a.Fields.Dialect), host.Form)
@@ -78,6 +87,11 @@ func (h Hosts) add(p *response) {
 			host.Lowest = l.Kept()
 		}
 	}
+}
+
+// hostName returns the host of a response to print, of a bounded length.
+func (p *response) hostName() string {
+	return Printable(strings.ToLower(p.host[:min(len(p.host), mostName)]))
 }
 
 // Kept returns a limit without the memory of its response, and with texts of a bounded length.
@@ -91,6 +105,11 @@ func (l Limit) Kept() *Limit {
 // Announced reports whether a response announced limits.
 func (h Hosts) Announced() bool {
 	return slices.ContainsFunc(h.list(), func(host *Host) bool { return host.Form != "" })
+}
+
+// Doubtful reports whether a field is malformed, or a finding is above a note.
+func (h Hosts) Doubtful() bool {
+	return slices.ContainsFunc(h.list(), func(host *Host) bool { return host.Malformed > 0 || host.Findings > 0 })
 }
 
 // list returns the hosts, sorted by the number of refused requests.
@@ -108,7 +127,7 @@ func (h Hosts) WriteJSON(w io.Writer) error {
 // WriteText writes a table of the hosts.
 func (h Hosts) WriteText(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "HOST\tREQUESTS\tREFUSED\tLOWEST\tLONGEST WAIT\tFORM")
+	fmt.Fprintln(table, "HOST\tREQUESTS\tREFUSED\tMALFORMED\tFINDINGS\tLOWEST\tLONGEST WAIT\tFORM")
 	for _, host := range h.list() {
 		lowest, wait, form := Absent, Absent, Absent
 		if host.Lowest != nil {
@@ -120,7 +139,8 @@ func (h Hosts) WriteText(w io.Writer) error {
 		if host.Form != "" {
 			form = FormName(host.Form)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\n", cmp.Or(Clip(host.Name), "(unknown)"), host.Requests, host.Refused, lowest, wait, form)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", cmp.Or(Clip(host.Name), "(unknown)"),
+			host.Requests, host.Refused, host.Malformed, host.Findings, lowest, wait, form)
 	}
 	return table.Flush()
 }

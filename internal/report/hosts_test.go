@@ -104,6 +104,35 @@ func TestHostsBounds(t *testing.T) {
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(`{"headers":[`+strings.Repeat("{},", 1<<16)+`{}]}`)), errHeaderTooLong)
 }
 
+// The memory for objects one after another does not grow with their number, and each has its own
+// bounds.
+func TestJSONLinesBounds(t *testing.T) {
+	const line = `{"request":{"url":"http://a/"},"status":429,"headers":{"x":["` // the bodies follow
+	hosts := Hosts{}
+	body := strings.Repeat("x", 1<<20)
+	lines := func(n int) io.Reader {
+		var parts []io.Reader
+		for range n {
+			parts = append(parts, strings.NewReader(line+`y"]},"body":"`), strings.NewReader(body), strings.NewReader("\"}\n"))
+		}
+		return io.MultiReader(parts...)
+	}
+	require.NoError(t, hosts.Read(lines(34)))
+	require.Equal(t, []int{34, 34}, []int{hosts["a"].Requests, hosts["a"].Refused})
+
+	for name, headers := range map[string]string{
+		"members":       `{` + strings.Repeat(`"a":"",`, maxFields) + `"a":""}`,
+		"lines":         `{"a":[` + strings.Repeat(`"",`, maxFields) + `""]}`,
+		"lines of many": `{` + strings.Repeat(`"a":["",""],`, maxFields/2) + `"a":""}`,
+	} {
+		for _, text := range []string{headers, `{"headers":` + headers + `}`} {
+			require.ErrorIs(t, Hosts{}.Read(strings.NewReader(text)), errHeaderTooLong, name)
+		}
+	}
+	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(line+strings.Repeat("x", maxEntry))), errEntryTooLong)
+	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(line+`y"]}}`+strings.Repeat(" ", maxEntry+1<<20))), errEntryTooLong)
+}
+
 // BenchmarkHosts compares making the table of a capture with only reading its JSON.
 func BenchmarkHosts(b *testing.B) {
 	var text strings.Builder

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,43 +19,80 @@ import (
 const maxHeader = 1 << 20 // bytes of names and values
 
 var (
-	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
-	errNoResponse    = errors.New("the text contains no response: give its header lines, the output of curl -i, or a HAR file with entries")
+	errHeaderTooLong = errors.New("a header is longer than 1 MiB: remove its response")
+	errNoResponse    = errors.New("the text contains no response: give its header lines, the output of curl -i or curl -v, a HAR file, or JSON such as " + exampleJSON)
 
 	errUTF16 = errors.New("the text is UTF-16, as Windows PowerShell writes it: save it as UTF-8")
 
 	// ErrEmpty is the error for a text of no bytes.
-	ErrEmpty = errors.New("the text is empty")
+	ErrEmpty = errors.New("the text is empty: save the output of curl -i, for example")
 )
 
-// Read reports on a response in a text: a response, its header lines alone, the output of curl -i or
-// curl -v, or a HAR file. It chooses the last response that announces limits, refuses or asks to
+// Read reports on a response in a text: a response, its header lines alone, the output of curl -i,
+// curl -v, wget -S or httpie, a HAR file, or JSON objects with headers. It chooses the last response that announces limits, refuses or asks to
 // wait. If there is none, it chooses the last response.
 func Read(source string, from io.Reader) (*Report, error) {
 	var last *Report
-	total, tooLong := 0, false
-	err := each(from, func(p *response) {
-		total++
+	total, err := reports(source, from, func(number int, r *Report) {
+		r.number = number
+		if r.Speaks() || last == nil || !last.Speaks() {
+			last = r
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	last.of = total
+	return last, nil
+}
+
+// Each calls a function with a report on each response of a text in a form that [Read] accepts. It
+// keeps two reports in memory.
+func Each(source string, from io.Reader, emit func(*Report)) error {
+	var first *Report
+	total, err := reports(source, from, func(number int, r *Report) {
+		switch number {
+		case 1:
+			first = r // it has a number if others follow
+			return
+		case 2:
+			first.Number = 1
+			emit(first)
+		}
+		r.Number = number
+		emit(r)
+	})
+	if total == 1 {
+		emit(first)
+	}
+	return err
+}
+
+// reports calls a function with the number of each response, from 1, and a report on it. It returns
+// their number, and an error if there is none.
+func reports(source string, from io.Reader, emit func(number int, r *Report)) (total int, err error) {
+	tooLong := false
+	err = each(from, func(p *response) {
 		if p.size > maxHeader {
 			tooLong = true
 			return
 		}
 		r := newReport(source, p)
-		r.number = total
-		if r.Speaks() || p.isHeader() && (last == nil || !last.Speaks()) {
-			last = r
+		if !r.Speaks() && !p.isHeader() {
+			return // prose, or a request without an answer
 		}
+		total++
+		emit(total, r)
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return total, err
 	case tooLong:
-		return nil, errHeaderTooLong
-	case last == nil:
-		return nil, errNoResponse
+		return total, errHeaderTooLong
+	case total == 0:
+		return 0, errNoResponse
 	}
-	last.of = total
-	return last, nil
+	return total, nil
 }
 
 // each calls a function for each response of a text, but not for interim ones. It keeps one
@@ -80,7 +118,7 @@ func each(from io.Reader, emit func(*response)) error {
 	case err != nil:
 		return err
 	case bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")):
-		return readHAR(r, final)
+		return readJSON(r, final)
 	}
 	return readLines(r, final)
 }
@@ -129,6 +167,10 @@ func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > p.
 // and HTTP/3.
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
+// requestLine matches the request line of RFC 9112 Section 3, and the line that wget prints in its
+// place, with the address.
+var requestLine = regexp.MustCompile(`^(?:[A-Z]+ [^ ]+ HTTP/[0-9](?:\.[0-9])?|--[0-9][0-9: -]+--  (?:.* )?([^ ]+))$`)
+
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
 // curl -v, the first status line and all lines of responses begin with "<". Before the first
 // response, or if there is none, it calls emit with nil.
@@ -156,7 +198,7 @@ type textReader struct {
 	host     string    // to which curl -v sends the request
 	found    bool      // there was a status line
 	verbose  bool      // the text is the output of curl -v
-	body     bool      // the header of the response has ended
+	body     bool      // the lines are those of a body, or of a request
 }
 
 // received returns the part of a line that was received, and reports whether there is one. It also
@@ -165,8 +207,10 @@ func (t *textReader) received(line string) (part string, ok bool) {
 	if !t.found && strings.HasPrefix(line, "< HTTP/") {
 		t.response, t.verbose = nil, true // the lines before are about the connection
 	}
-	if name, value, _ := strings.Cut(line, ": "); strings.EqualFold(name, "> Host") && (t.verbose || !t.found) {
-		t.host = value
+	if request, ok := strings.CutPrefix(line, "> "); ok && (t.verbose || !t.found) {
+		if host, ok := cutHost(request); ok {
+			t.host = host
+		}
 	}
 	if !t.verbose {
 		return line, true
@@ -180,11 +224,13 @@ func (t *textReader) add(line string, number int) {
 	if at := strings.LastIndex(line, "HTTP/"); t.body && !t.verbose && at > 0 && statusLine.MatchString(line[at:]) {
 		line = line[at:] // the body ends without a newline
 	}
-	switch status := statusLine.FindStringSubmatch(line); {
+	status := statusLine.FindStringSubmatch(line)
+	switch {
 	case status != nil:
 		t.emit(t.response)
 		t.response, t.found, t.body = newResponse(status[1]), true, false
 		t.response.host = t.host
+	case !t.verbose && t.requested(line):
 	case t.body:
 	case line == "":
 		t.body = t.response != nil
@@ -192,6 +238,37 @@ func (t *textReader) add(line string, number int) {
 		t.response = cmp.Or(t.response, newResponse(""))
 		t.response.addLine(line, number)
 	}
+}
+
+// requested reports whether a line is of a request. curl -v marks such lines.
+func (t *textReader) requested(line string) bool {
+	if request := requestLine.FindStringSubmatch(line); request != nil {
+		t.emit(t.response)
+		t.response, t.host, t.body = nil, hostOf(request[1]), true
+		return true
+	}
+	if t.response != nil || !t.body {
+		return false
+	}
+	if host, ok := cutHost(line); ok {
+		t.host = cmp.Or(t.host, host)
+	}
+	return true
+}
+
+// cutHost returns the value of the field Host.
+func cutHost(line string) (string, bool) {
+	name, host, _ := strings.Cut(line, ":")
+	return strings.Trim(host, " \t"), strings.EqualFold(name, "Host")
+}
+
+// hostOf returns the host of an address, without its password, or "".
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // readLine returns the next line without the white space around it. It leaves out the middle of a

@@ -18,6 +18,8 @@ import (
 // server cannot control a terminal.
 type Report struct {
 	Source    string      `json:"source"`
+	Number    int         `json:"number,omitzero"` // of the response, from 1, if [Each] found several
+	Host      string      `json:"host,omitzero"`   // if the text contains it
 	Status    string      `json:"status"`
 	Dialect   string      `json:"form,omitzero"`    // of the limits, a dialect
 	Vendors   []string    `json:"vendors,omitzero"` // known by the names of their fields
@@ -44,6 +46,7 @@ func newReport(source string, p *response) *Report {
 	fields, err := ratelimit.ParseAny(p.Header, ratelimit.LegacyOptions{Now: arrived.Time})
 	r := &Report{
 		Source:    Printable(source),
+		Host:      p.hostName(),
 		Status:    Printable(strings.TrimSpace(p.Status)),
 		Dialect:   fields.Dialect,
 		Vendors:   vendorsOf(p.Header, fields.Dialect),
@@ -55,17 +58,23 @@ func newReport(source string, p *response) *Report {
 		Arrived:   arrived.Time,
 		response:  p,
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			r.Malformed = append(r.Malformed, p.malformed(e.(*ratelimit.FieldError)))
-		}
+	for _, e := range faultsOf(err) {
+		r.Malformed = append(r.Malformed, p.malformed(e.(*ratelimit.FieldError)))
 	}
 	return r
 }
 
+// faultsOf returns the errors that [ratelimit.ParseAny] has joined.
+func faultsOf(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return nil
+}
+
 // vendorsOf returns the vendors whose rows were used to read an older form, sorted.
 func vendorsOf(h http.Header, dialect string) (list []string) {
-	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") { // the current form
+	if !isOlder(dialect) {
 		return nil
 	}
 	found, _ := older.Find(nil, h, nil)
@@ -77,6 +86,11 @@ func vendorsOf(h http.Header, dialect string) (list []string) {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
+
+func isOlder(dialect string) bool { return dialect != "" && !strings.HasPrefix(dialect, "ratelimit") }
+
+// IsOlder reports whether the limits are in an older form.
+func (r *Report) IsOlder() bool { return isOlder(r.Dialect) }
 
 // Speaks reports whether the response has limits, malformed ones too, refuses, or asks to wait.
 func (r *Report) Speaks() bool {
@@ -111,10 +125,23 @@ func (r *Report) Notes() []string {
 	if r.Guessed {
 		list = append(list, "The unit of a reset is a guess, which is marked.")
 	}
+	if wait := r.ignored(); wait > 0 {
+		list = append(list, fmt.Sprintf("Retry-After is ignored (%s): after a success it counts only next to well-formed RateLimit fields, or if nothing remains.", duration(wait)))
+	}
 	if len(r.Limits) == 0 && r.response.StatusCode/100 == 3 && r.response.Header.Get("Location") != "" {
 		list = append(list, "This response is a redirect: inspect the address in its Location.")
 	}
 	return list
+}
+
+// ignored returns the wait of Retry-After if clients ignore it.
+func (r *Report) ignored() time.Duration {
+	h := r.response.Header
+	if h.Get("Retry-After") == "" || r.Advice.Source == ratelimit.SourceRetryAfter.String() {
+		return 0
+	}
+	wait, _ := ratelimit.ParseRetryAfter(h, r.Arrived)
+	return wait
 }
 
 // A Limit is a limit joined with its policy, or one of them alone. nil and "" are absent, except in

@@ -38,8 +38,8 @@ const maxDigits = 15 // the largest number of digits in an Integer, RFC 9651 Sec
 // IsInteger reports whether n is from least to the largest Integer.
 func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
 
-// A Scanner reads bare items in a text (RFC 9651 Section 4.2.3.1). It holds the value of the
-// last item.
+// A Scanner reads bare items in a text (RFC 9651 Section 4.2.3.1). It has the value of the last
+// item.
 type Scanner struct {
 	Text   string
 	Int    int64  // the value of an Integer, else 0
@@ -208,7 +208,7 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 }
 
 // AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the result is
-// nil. httpsfv writes the rare types, except values that it writes wrongly or panics for.
+// nil. httpsfv writes the rare types. Values that it would write wrongly, or panic for, are errors.
 func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
@@ -261,8 +261,9 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, ':')
 }
 
-// appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
-// Section 4.1.5). httpsfv rounds inexactly, and writes a negative number that rounds to 0 as -0.0.
+// appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651 Section
+// 4.1.5). Unlike this function, httpsfv rounds inexactly, and writes a negative number that rounds
+// to 0 as -0.0.
 func appendDecimal(b []byte, v float64) ([]byte, error) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")

@@ -9,8 +9,9 @@ import (
 // further away comes from a wrong clock.
 const mostSkew = 24 * time.Hour
 
-// A Clock has the times at which a response was made and arrived. It reads the header when it needs
-// to, because most responses contain no absolute times, and only once, because lines may be many.
+// A Clock has the times at which a response was made and arrived. It reads the header only when a
+// time is needed, because most responses contain no absolute times. It reads it once, because there
+// may be many lines.
 type Clock struct {
 	Header  map[string][]string // of the response
 	Arrived time.Time           // zero means time.Now(), which is called when it is needed
@@ -19,7 +20,8 @@ type Clock struct {
 	read      bool      // made is in the field Date
 }
 
-// Made returns the time in the field Date (RFC 9110 Section 6.6.1), zero if there is none.
+// Made returns the time in the field Date (RFC 9110 Section 6.6.1), or the zero time if there is
+// none.
 func (c *Clock) Made() time.Time {
 	if !c.read {
 		d, _ := ParseDate(FirstLine(c.Header["Date"]))
@@ -30,9 +32,9 @@ func (c *Clock) Made() time.Time {
 	return c.made
 }
 
-// Now returns the time from which absolute times in the response are measured: the date,
-// because the same clock wrote it. It is the arrival if there is no date, if the date is more
-// than mostSkew away, or if the response comes from a cache.
+// Now returns the time from which absolute times in the response are measured. It is the Date,
+// because the same clock wrote both times. It is the arrival if there is no Date, if the Date is
+// more than mostSkew away, or if the response comes from a cache.
 func (c *Clock) Now() time.Time {
 	if c.now.IsZero() {
 		c.now = c.Made()
@@ -59,19 +61,20 @@ func Stored(h map[string][]string) bool {
 	return ok && age.Ceil() > 0 || FirstLine(h["X-From-Cache"]) == "1"
 }
 
-// Month is the distance from the clock of a response within which a small number can be a
-// point in time (see Near).
+// A small number can be a point in time if it is at most a Month from the time of the response: see
+// Near.
 const Month = 31 * 24 * time.Hour
 
-// Near reports whether a time, in seconds since the Unix epoch, is within a month of the
-// time at which the response was made or arrived.
+// Near reports whether a time is within a month of the time at which the response was made or
+// arrived. The time is in seconds since the Unix epoch.
 func (c *Clock) Near(sec int64) bool {
 	t, made := time.Unix(sec, 0), c.Made()
 	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
 }
 
-// Until returns the span from now until a time since the Unix epoch, 0 if it is in the past. If the
-// time is in whole seconds, the span is rounded up to whole seconds, because it is no more precise.
+// Until returns the span from now until a point in time, which is given as seconds and nanoseconds
+// since the Unix epoch. It returns 0 if that is in the past. If the point in time is in whole
+// seconds, it rounds the span up to whole seconds.
 func (c *Clock) Until(sec, nsec int64) Span {
 	now := c.Now()
 	d := Span{Sec: sec - now.Unix(), Nsec: nsec - int64(now.Nanosecond())}

@@ -72,7 +72,7 @@ func ParseDate(s string) (Date, bool) {
 		return t, true
 	}
 	if zoneless, ok := strings.CutSuffix(s, " UTC"); ok {
-		return ParseHTTPDate(zoneless + " GMT")
+		return ParseDate(zoneless + " GMT")
 	}
 	s, _, _ = strings.Cut(s, " (") // JavaScript adds the zone's name in parentheses
 	return parseLayouts(s, time.RFC1123Z, "Mon Jan _2 2006 15:04:05 GMT-0700", "Monday, January _2, 2006 3:04:05 PM GMT")
@@ -112,8 +112,8 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 }
 
 // parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is several times
-// as fast as its layout, because package time has a fast path for RFC 3339. Nearly every response
-// has a Date in this form.
+// as fast as time.Parse with that layout, because package time has a fast path for RFC 3339. Nearly
+// every response has a Date in this form.
 func parseIMF(s string) (Date, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
 	const days, months = "SunMonTueWedThuFriSat", "JanFebMarAprMayJunJulAugSepOctNovDec"

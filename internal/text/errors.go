@@ -8,7 +8,7 @@ import (
 // A Several joins errors like [errors.Join], but its text is one line, for logs.
 type Several []error
 
-// JoinErrors joins the errors that are not nil. It returns nil if all are.
+// JoinErrors joins the errors that are not nil. It returns nil if all are nil.
 func JoinErrors(errs ...error) error {
 	var all Several
 	for _, err := range errs {
@@ -36,8 +36,8 @@ func (s Several) Error() string {
 // Unwrap returns the errors, for [errors.Is].
 func (s Several) Unwrap() []error { return s }
 
-// Place returns the member, the field, the line and the byte of a fault, as far as they are known:
-// an item, a line or an offset below 0 is not. The numbers in the text count from 1.
+// Place returns the member, the field, the line and the byte of a fault, as far as they are known.
+// An item or an offset below 0 is unknown. The numbers in the text count from 1.
 func Place(field string, line, offset, item int) string {
 	s := field
 	switch {

@@ -109,7 +109,8 @@ func (v Number) Ceil() int64 {
 	return min(SaturatingAdd(v.N, min(v.Frac, 1)), MaxInteger)
 }
 
-// Span converts a count of units to a span, with perSecond units in a second, at least 0.
+// Span converts a number of units to a span, given the number of units in a second. A negative
+// number becomes 0.
 func (v Number) Span(perSecond int64) Span {
 	if v.Neg {
 		return Span{}

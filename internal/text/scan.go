@@ -109,8 +109,8 @@ func Cut(s string, sep byte) (head, tail string, ok bool) {
 	return s, "", !quoted
 }
 
-// Unquote returns the content of a quoted string (RFC 9110 Section 5.6.4), or of single quotes,
-// between which there are no escapes. It returns any other s unchanged.
+// Unquote returns the content of a quoted string (RFC 9110 Section 5.6.4), or the text between
+// single quotes, which has no escapes. It returns any other s unchanged.
 func Unquote(s string) string {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
 		return s

@@ -72,7 +72,7 @@ func vectorFile(name string) string {
 		}
 		module = filepath.Join("..", module)
 	}
-	return filepath.Join(module, "testdata", "vectors", name)
+	return filepath.Join(module, "ratelimittest", "vectors", name)
 }
 
 // EncodeVector returns v as JSON in one line.

@@ -1,5 +1,5 @@
 // A reader of RateLimit-Policy and RateLimit on structured-headers. It says of
-// each case of testdata/vectors/policies.json and limits.json what it reads, in
+// each case of ratelimittest/vectors/policies.json and limits.json what it reads, in
 // the form of the vectors, or null where it refuses the lines.
 import { DisplayString, Token, parseList } from 'structured-headers'
 import { batch } from './stdin.mjs'

@@ -57,8 +57,8 @@ func (s *scene) say(format string, args ...any) {
 
 // randomScenario returns the server and the load for a number: one limit, announced in one
 // form, and one to three oddities.
-func randomScenario(number uint64) scenario {
-	s := &scene{rnd: rand.New(rand.NewPCG(number, 3))}
+func (k *set) randomScenario(number uint64) scenario {
+	s := &scene{rnd: rand.New(rand.NewPCG(number, k.stream))}
 	s.window = time.Duration(math.Ceil(s.among(0.5, 3600))) * time.Second
 	s.quota = int64(s.among(5, 500))
 	s.load = load{workers: int(s.among(1, 60))}
@@ -67,15 +67,39 @@ func randomScenario(number uint64) scenario {
 	s.work, s.way = lasts(work), s.seconds(0.001, 0.15)
 	s.drawLimiter()
 	s.form = forms[s.rnd.IntN(len(forms))]
-	s.say("%s", s.form.name)
 	s.drawRefusal()
-	drawn := s.rnd.Perm(len(oddities))[:1+s.rnd.IntN(3)]
-	slices.Sort(drawn)
-	for _, i := range drawn {
-		s.say("%s", oddities[i].name)
-		oddities[i].add(s)
+	if k.mute {
+		s.form = forms[len(forms)-1]
+		s.refusal = refusal{[]int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[s.rnd.IntN(2)], noWait}
 	}
-	return s.scenario(drawn)
+	s.say("%s", s.form.name)
+	drawn := s.rnd.Perm(len(k.kinds))[:1+s.rnd.IntN(3)]
+	slices.Sort(drawn)
+	var names []string
+	for _, i := range drawn {
+		names = append(names, k.kinds[i].name)
+		k.kinds[i].add(s)
+	}
+	if k.stream != sets[0].stream {
+		s.arrive()
+	}
+	s.words = append(s.words, names...)
+	return s.scenario(names)
+}
+
+// A set is a set of random servers.
+type set struct {
+	name   string
+	stream uint64 // of random numbers
+	kinds  []oddityKind
+	mute   bool // they send no fields, and refuse with 429 or 503 alone
+}
+
+// sets are the sets of a search. Only the first may be tuned to.
+var sets = []set{
+	{name: "first", stream: 3, kinds: oddities},
+	{name: "unseen", stream: 4, kinds: unseen},
+	{name: "mute", stream: 5, kinds: slices.DeleteFunc(slices.Clone(unseen), func(k oddityKind) bool { return k.told }), mute: true},
 }
 
 // drawLimiter draws the kind of the limiter.
@@ -133,7 +157,7 @@ func (s *scene) drawRefusal() {
 }
 
 // scenario returns the drawn server and load.
-func (s *scene) scenario(drawn []int) scenario {
+func (s *scene) scenario(kinds []string) scenario {
 	jobs := s.jobs()
 	// The quota without the part of other clients is enough for the jobs within longestIdeal.
 	least := float64(jobs) / (1 - s.others) * s.window.Seconds() / longestIdeal.Seconds()
@@ -150,10 +174,6 @@ func (s *scene) scenario(drawn []int) scenario {
 	}) {
 		s.aside = "resets longer than the window"
 	}
-	var kinds []string
-	for _, i := range drawn {
-		kinds = append(kinds, oddities[i].name)
-	}
 	return scenario{name: strings.Join(s.words, ", "), kinds: kinds, aside: s.aside, load: s.load, server: func() *server {
 		x := &server{
 			limit: limit(s.quota), paths: s.paths, say: s.write, refuse: s.refuse,
@@ -161,9 +181,13 @@ func (s *scene) scenario(drawn []int) scenario {
 		}
 		x.oddity.cache = new(cache)
 		for i := range s.nodes {
-			one := limit(max(1, s.quota/int64(s.nodes)))
+			quota, suffix := s.quota/int64(s.nodes), fmt.Sprint("-", i)
+			if s.load.paths > 0 { // every other path has a third of the quota of its neighbour
+				quota, suffix = quota*int64(1+i%2*2)/2, fmt.Sprint("/", i)
+			}
+			one := limit(max(1, quota))
 			if s.named {
-				one = renamed{one, fmt.Sprint("-", i)}
+				one = renamed{one, suffix}
 			}
 			x.each = append(x.each, one)
 		}
@@ -214,93 +238,84 @@ func (s *scene) refuse(h http.Header, v *visit) int {
 type oddityKind struct {
 	name string
 	add  func(s *scene)
+	told bool // it is only about what is announced
 }
 
 var oddities = []oddityKind{
-	{"nested limits", func(s *scene) {
+	{name: "nested limits", add: func(s *scene) {
 		shorter := max(time.Second, s.window/time.Duration(s.among(5, 100)))
 		part := s.among(1.2, 4) * shorter.Seconds() / s.window.Seconds()
 		if s.rnd.IntN(2) == 0 { // a form for one limit always has the same limit
 			s.announce = append(s.announce, func(states []state) []state { slices.Reverse(states); return states })
 		}
-		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
-			return func(quota int64) limiter {
-				inner := &fixedWindow{quota: max(1, int64(float64(quota)*part)), window: shorter}
-				return several{limit(quota), inner}
-			}
+		s.wrap(func(l limiter, quota int64) limiter {
+			return several{l, &fixedWindow{quota: max(1, int64(float64(quota)*part)), window: shorter}}
 		})
 	}},
-	{"the plan changes", func(s *scene) { s.change(false, s.among(0.2, 2)) }},
-	{"another rate at night", func(s *scene) { s.change(true, s.among(0.05, 1)) }},
-	{"nodes that count apart", func(s *scene) { s.nodes = 2 + s.rnd.IntN(7) }},
-	{"limits by path", func(s *scene) {
+	{name: "the plan changes", add: func(s *scene) { s.change(false, s.among(0.2, 2)) }},
+	{name: "another rate at night", add: func(s *scene) { s.change(true, s.among(0.05, 1)) }},
+	{name: "nodes that count apart", add: func(s *scene) { s.nodes = 2 + s.rnd.IntN(7) }},
+	{name: "limits by path", add: func(s *scene) {
 		s.nodes, s.paths, s.named = 2+s.rnd.IntN(3), true, s.rnd.IntN(2) == 0
 	}},
-	{"fields on successes alone", func(s *scene) { s.silent = func(v *visit) bool { return !v.served } }},
-	{"fields on refusals alone", func(s *scene) { s.silent = func(v *visit) bool { return v.served } }},
-	{"fields on every tenth answer", func(s *scene) { s.silent = func(v *visit) bool { return v.number%10 != 0 } }},
-	{"Retry-After on every answer", func(s *scene) {
+	{name: "fields on successes alone", add: func(s *scene) { s.silent = func(v *visit) bool { return !v.served } }},
+	{name: "fields on refusals alone", add: func(s *scene) { s.silent = func(v *visit) bool { return v.served } }},
+	{name: "fields on every tenth answer", add: func(s *scene) { s.silent = func(v *visit) bool { return v.number%10 != 0 } }},
+	{name: "Retry-After on every answer", add: func(s *scene) {
 		s.always = true
 		if s.form.name == "current" {
 			s.aside = "current fields with Retry-After on success"
 		}
 	}},
-	{"resets rounded down", func(s *scene) { s.resets(func(d time.Duration) time.Duration { return d.Truncate(time.Second) }) }},
-	{"resets in minutes", func(s *scene) {
+	{name: "resets rounded down", add: func(s *scene) { s.resets(func(d time.Duration) time.Duration { return d.Truncate(time.Second) }) }},
+	{name: "resets in minutes", add: func(s *scene) {
 		s.resets(func(d time.Duration) time.Duration { return (d + time.Minute - 1).Truncate(time.Minute) })
 		s.minutes = true
 	}},
-	{"a wrong clock", func(s *scene) {
+	{name: "a wrong clock", add: func(s *scene) {
 		s.skew = []time.Duration{-90, -20, 20, 90}[s.rnd.IntN(4)] * time.Second
 		s.undated = s.rnd.IntN(2) == 0
 	}},
-	{"a cache in front", func(s *scene) {
+	{name: "a cache in front", add: func(s *scene) {
 		s.oddity.stored, s.oddity.storedFor = 0.1+0.6*s.rnd.Float64(), s.seconds(1, 120)
 		s.oddity.storedAged = s.rnd.IntN(2) == 0
 		s.aside = "fields from a cache"
 	}},
-	{"a few at a time", func(s *scene) {
+	{name: "a few at a time", add: func(s *scene) {
 		slots, says := int64(s.among(1, 20)), s.rnd.IntN(2) == 0 && s.form.name == "current"
-		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
-			return func(quota int64) limiter { return several{limit(quota), &concurrent{slots: slots, says: says}} }
-		})
+		s.wrap(func(l limiter, _ int64) limiter { return several{l, &concurrent{slots: slots, says: says}} })
 	}},
-	{"503 for another reason", func(s *scene) {
+	{name: "503 for another reason", add: func(s *scene) {
 		s.oddity.shard, s.oddity.shardWait = s.among(0.003, 0.03), time.Duration(s.among(1, 60))*time.Second
 		s.aside = "503 with Retry-After of one shard"
 	}},
-	{"some fail with 500", func(s *scene) { s.oddity.fails = 0.1 * s.rnd.Float64() }},
-	{"streams", func(s *scene) { s.oddity.body = s.seconds(0.5, 20) }},
-	{"slow answers", func(s *scene) {
+	{name: "some fail with 500", add: func(s *scene) { s.oddity.fails = 0.1 * s.rnd.Float64() }},
+	{name: "streams", add: func(s *scene) { s.oddity.body = s.seconds(0.5, 20) }},
+	{name: "slow answers", add: func(s *scene) {
 		work := s.seconds(1, 20)
 		if s.work = lasts(work); s.rnd.IntN(2) == 0 {
 			s.work = lognormal(work)
 		}
 	}},
-	{"all at once", func(s *scene) { s.load = load{workers: int(s.among(100, 1500)), each: 1, timeout: s.load.timeout} }},
-	{"one after the other", func(s *scene) {
+	{name: "all at once", add: func(s *scene) { s.load = load{workers: int(s.among(100, 1500)), each: 1, timeout: s.load.timeout} }},
+	{name: "one after the other", add: func(s *scene) {
 		rate := float64(s.quota) / s.window.Seconds() * s.among(0.5, 1.5)
 		s.load.each, s.load.workers = 1, s.jobs()
 		s.load.apart = min(time.Duration(float64(time.Second)/rate), longestIdeal/time.Duration(s.jobs()))
 	}},
-	{"callers that give up", func(s *scene) { s.load.cancelled = s.seconds(0.1, 10) }},
-	{"timeouts", func(s *scene) {
+	{name: "callers that give up", add: func(s *scene) { s.load.cancelled = s.seconds(0.1, 10) }},
+	{name: "timeouts", add: func(s *scene) {
 		s.load.timeout = time.Duration(s.among(2, 15) * float64(max(s.longestWork(), time.Second)))
 	}},
-	{"redirects that count", func(s *scene) { s.oddity.redirects = s.among(0.1, 1) }},
-	{"others", func(s *scene) {
+	{name: "redirects that count", add: func(s *scene) { s.oddity.redirects = s.among(0.1, 1) }},
+	{name: "others", add: func(s *scene) {
 		s.others = 0.1 + 0.6*s.rnd.Float64()
-		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
-			return func(quota int64) limiter {
-				gap := s.window.Seconds() / float64(quota) / s.others
-				return &crowd{limiter: limit(quota), gap: time.Duration(gap * float64(time.Second))}
-			}
-		})
+		s.wrap(func(l limiter, quota int64) limiter { return s.crowd(l, quota, 1) })
 	}},
-	{"refused requests are counted", func(s *scene) {
+	{name: "refused requests are counted", add: func(s *scene) {
 		s.limit = func(quota int64) limiter { return &slidingWindow{quota: quota, window: s.window, all: true} }
 	}},
-	{"announces one too many", func(s *scene) {
+	{name: "announces one too many", add: func(s *scene) {
 		s.announce = append(s.announce, func(states []state) []state {
 			for i := range states {
 				states[i].remaining = min(states[i].remaining+1, states[i].policy.Quota)
@@ -308,7 +323,7 @@ var oddities = []oddityKind{
 			return states
 		})
 	}},
-	{"a bad network", func(s *scene) { s.loses = 0.02 + 0.1*s.rnd.Float64() }},
+	{name: "a bad network", add: func(s *scene) { s.loses = 0.02 + 0.1*s.rnd.Float64() }},
 }
 
 // change changes the quota after a part of the time that the jobs require.

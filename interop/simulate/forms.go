@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -161,8 +162,9 @@ var forms = []form{
 	{"GitHub", true, func(h http.Header, states []state, clock time.Time) {
 		s := states[0]
 		writeThree(h, "X-RateLimit-", s, unixReset(s, clock))
+		_, resource, _ := strings.Cut(s.policy.Name, "/")
 		h.Set("X-RateLimit-Used", strconv.FormatInt(s.policy.Quota-s.remaining, 10))
-		h.Set("X-RateLimit-Resource", "core")
+		h.Set("X-RateLimit-Resource", "core"+resource)
 	}},
 	{"OpenAI", false, func(h http.Header, states []state, _ time.Time) { likeOpenAI(h, &visit{states: states[:1]}) }},
 	{"Anthropic", true, func(h http.Header, states []state, clock time.Time) {

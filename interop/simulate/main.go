@@ -8,7 +8,7 @@
 //
 // The second command draws two of the runs as SVG: served requests over time, the quota, and
 // marks for refused requests. The third runs all clients against 600 random servers and
-// loads, and compares the results with the goals.
+// loads of each of three sets, and compares the results with the goals.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	flags := flag.NewFlagSet("simulate", flag.ExitOnError)
 	dir := flags.String("plot", "", "the `directory` to draw pictures into, in place of the tables")
 	seeds := flags.Int("seeds", 10, "how many runs are averaged")
-	servers := flags.Int("search", 0, "how many random servers and loads are tried, in place of the tables")
+	servers := flags.Int("search", 0, "how many random servers and loads of each set are tried, in place of the tables")
 	details := flags.Bool("details", false, "with -search: list the servers on which another client is better")
 	first := flags.Uint64("first", 1, "the `number` of the first of these")
 	_ = flags.Parse(os.Args[1:]) // exits on an error

@@ -114,8 +114,9 @@ func (b *slowBody) Close() error {
 // A crowd is a limiter from which other clients also take, at regular times.
 type crowd struct {
 	limiter
-	gap  time.Duration
-	next time.Time // when the next client comes
+	gap   time.Duration
+	batch int       // how many come at the same time
+	next  time.Time // when the next ones come
 }
 
 func (l *crowd) pass(now time.Time) {
@@ -123,8 +124,10 @@ func (l *crowd) pass(now time.Time) {
 		l.next = now.Add(l.gap)
 	}
 	for ; !l.next.After(now); l.next = l.next.Add(l.gap) {
-		if _, done := l.limiter.take(l.next, nil); done != nil {
-			done()
+		for range l.batch {
+			if _, done := l.limiter.take(l.next, nil); done != nil {
+				done()
+			}
 		}
 	}
 }

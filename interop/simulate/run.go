@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -26,15 +27,17 @@ const (
 
 // A load has the jobs for a server.
 type load struct {
-	processes int           // each with a client of its own
-	workers   int           // of each process
-	jobs      int           // of all workers together
-	each      int           // of each worker; if not 0, it replaces jobs
-	time      time.Duration // how long the workers work; if not 0, it replaces jobs
-	apart     time.Duration // between the first jobs of two workers
-	timeout   time.Duration // of each try, 0 for none
-	cancelled time.Duration // after this time the first try of every fifth job is cancelled; 0 means never
-	within    time.Duration // jobs that take longer are given up; 0 means never
+	processes int             // each with a client of its own
+	workers   int             // of each process
+	jobs      int             // of all workers together
+	each      int             // of each worker; if not 0, it replaces jobs
+	time      time.Duration   // how long the workers work; if not 0, it replaces jobs
+	apart     time.Duration   // between the first jobs of two workers
+	begins    []time.Duration // of the first job of each worker; nil if apart counts
+	paths     int             // the jobs take turns to use as many paths; 0 means one
+	timeout   time.Duration   // of each try, 0 for none
+	cancelled time.Duration   // after this time the first try of every fifth job is cancelled; 0 means never
+	within    time.Duration   // jobs that take longer are given up; 0 means never
 	costs     func(seed uint64, job int) []cost
 }
 
@@ -82,6 +85,9 @@ func (l load) run(s *server, c client, seed uint64) result {
 			all.Go(func() {
 				// This makes the order of the first requests independent of the scheduler.
 				time.Sleep(time.Duration(w.number) * max(l.apart, time.Microsecond))
+				if l.begins != nil {
+					time.Sleep(l.begins[w.number])
+				}
 				w.work(office)
 			})
 		}
@@ -180,7 +186,11 @@ func (w *worker) try(o *office, job int, first bool) (ok bool, wait time.Duratio
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example/", nil)
+	address := "http://api.example/"
+	if o.paths > 0 {
+		address += fmt.Sprint("e", job%o.paths, "/x")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		panic(err)
 	}

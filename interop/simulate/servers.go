@@ -412,7 +412,11 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := s.oddity.answer(s, req, rnd)
 	time.Sleep(down)
-	if lost < s.loses || err != nil {
+	if err == nil && lost < s.loses {
+		resp.Body.Close() // ends it
+		err = errLost
+	}
+	if err != nil {
 		return nil, errLost
 	}
 	return resp, nil
@@ -536,7 +540,7 @@ func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work
 	}
 	s.events = append(s.events, event{time.Since(epoch), v.served, all})
 	if v.served {
-		work = s.work(s.served)
+		work = s.work(s.served) + delayOf(l)
 		s.served++
 	}
 	return v, work, done
@@ -566,6 +570,14 @@ func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
 		return l.state(now)[0].reset
 	case *crowd:
 		return waitOf(l.limiter, now, costs)
+	case *synced:
+		return waitOf(l.limiter, now, costs)
+	case *overloaded:
+		return waitOf(l.limiter, now, costs)
+	case *queue:
+		return max(waitOf(&l.line, now, nil), waitOf(l.limiter, now, costs))
+	case *front:
+		return max(l.refuses(now), waitOf(l.limiter, now, costs))
 	case renamed:
 		return waitOf(l.limiter, now, costs)
 	case *changing:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,16 +56,19 @@ func TestSeeded(t *testing.T) {
 
 // A random server is the same each time, and a search reports on all clients.
 func TestSearch(t *testing.T) {
-	for j, f := range compare(t, 10).results {
+	for j, f := range sets[0].compare(t, 10).results {
 		require.True(t, f.ended, rivals[j].name)
 		require.GreaterOrEqual(t, f.regret, 1.0, rivals[j].name)
 	}
-	a, b := randomScenario(3), randomScenario(3)
-	require.Equal(t, run(t, a.load, plain, a.server, 3), run(t, b.load, plain, b.server, 3))
 	var out strings.Builder
-	search(t, &out, 4, 12, true)
-	for _, c := range rivals {
-		require.Contains(t, out.String(), "| "+c.name+" |")
+	search(t, &out, 2, 12, true)
+	for i := range sets {
+		for number := range uint64(5) {
+			a, b := sets[i].randomScenario(number), sets[i].randomScenario(number)
+			a.load.within, b.load.within = time.Hour, time.Hour
+			require.Equal(t, run(t, a.load, plain, a.server, 3), run(t, b.load, plain, b.server, 3), a.name)
+		}
+		require.Contains(t, out.String(), "The "+sets[i].name+" set: 2 random servers")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestHostile(t *testing.T) {
 		"1 MiB, members":     {`"RateLimit: " + Array.from({length: 1024}, (_, i) => '"' + i + "x".repeat(900) + '";r=1').join()`, "Go on", "Of a list of 1024 only the first 100 are shown."},
 		"1 MiB, status":      {`"HTTP/1.1 200 OK\nRateLimit: x\n".repeat(30000)`, "Go on", "200 OK"},
 		"1 MiB, brackets":    {`"[".repeat(1 << 20)`, "The text contains no response", ""},
-		"1 MiB, braces":      {`'{"log":'.repeat(1 << 17)`, "The text begins like a HAR file", ""},
+		"1 MiB, braces":      {`'{"log":'.repeat(1 << 17)`, "JSON object 1 is malformed", ""},
 		"beyond 1 MiB":       {`"RateLimit: x\n".repeat(90_000)`, "This is longer than 1 MiB", ""},
 		"control characters": {`"RateLimit: \"a" + Array.from({length: 32}, (_, i) => i == 10 ? "" : String.fromCharCode(i)).join("") + "\";r=1"`, "Go on", `"a??????`},
 		"lone surrogates":    {`"RateLimit: \"\ud800\udc00\udfff\ud800\";r=1"`, "Go on", "??????"},

@@ -64,7 +64,8 @@ func TestGitHub(t *testing.T) {
 	require.NoError(t, repo("b"), "a lack of rights holds nothing back")
 
 	require.ErrorContains(t, repo("busy"), "secondary")
-	require.ErrorAs(t, repo("b"), &wait)
+	require.NoError(t, repo("b"), "one request asks whether the limit is that of busy alone")
+	require.ErrorAs(t, repo("b"), &wait, "the next one asks after half of the wait")
 }
 
 // Without a Retry-After, only the body shows the secondary limit.

@@ -19,14 +19,14 @@ func NewTransport(meter metric.Meter) (*obey.Transport, error) {
 	_, err := meter.Int64ObservableGauge("http.ratelimit.queued", metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 		for key := range gate.Keys() {
 			w, _ := gate.State(key)
-			o.Observe(int64(w.Queued), metric.WithAttributes(attribute.String("key", key), attribute.String("reason", w.Reason)))
+			o.Observe(int64(w.Queued), metric.WithAttributes(attribute.String("key", key), attribute.String("reason", string(w.Reason))))
 		}
 		return nil
 	}))
 	waiting := func(r *http.Request, w obey.Wait) (done func()) {
 		span, start := trace.SpanFromContext(r.Context()), time.Now()
 		return func() {
-			span.AddEvent("http.ratelimit.wait", trace.WithAttributes(attribute.String("reason", w.Reason),
+			span.AddEvent("http.ratelimit.wait", trace.WithAttributes(attribute.String("reason", string(w.Reason)),
 				attribute.String("limit", w.Advice.Limit.Name), attribute.Float64("seconds", time.Since(start).Seconds())))
 		}
 	}

@@ -23,7 +23,7 @@ func (c Collector) Collect(ch chan<- prometheus.Metric) {
 	for key := range c.Gate.Keys() {
 		w, _ := c.Gate.State(key)
 		send := func(d *prometheus.Desc, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key, w.Reason)
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key, string(w.Reason))
 		}
 		send(queued, float64(w.Queued))
 		send(wait, max(time.Until(w.Until), 0).Seconds())

@@ -52,7 +52,7 @@ func must[T any](v T, err error) T {
 // The vectors of Retry-After are usable as test data for retryablehttp. Its own backoff
 // differs from some of them. The Transport agrees with all of them.
 func TestVectors(t *testing.T) {
-	text, err := os.ReadFile("../../../testdata/vectors/retry-after.json")
+	text, err := os.ReadFile("../../../ratelimittest/vectors/retry-after.json")
 	require.NoError(t, err)
 	var vectors struct {
 		Cases []struct {

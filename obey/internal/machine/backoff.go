@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -24,33 +23,36 @@ type backoff struct {
 // wait returns how long the key waits after a refusal that asks for a wait, or for none
 // if asked is 0. Half of a wait that the server did not ask for is random, so that clients
 // that were refused together do not come back together.
-func (b *backoff) wait(asked, longest time.Duration, r *rate) time.Duration {
+func (b *backoff) wait(asked, longest time.Duration) time.Duration {
 	if wait := b.cut(asked, longest); wait > 0 {
 		b.latest = 0
 		return wait
 	}
-	bound := b.next(r)
+	bound := b.next()
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
+// Late returns a random time from 0 to most, so that clients that a server told to wait for the same
+// instant do not come back together.
+func Late(most time.Duration) time.Duration {
+	if most == 0 {
+		return 0
+	}
+	return rand.N(most) + 1
+}
+
 // next returns the upper bound of the next wait. The first is half of the wait that was enough the
-// last time. Each further one is half as long again, but does not skip the one that was enough. If
-// requests are spaced, the interval replaces leastBackoff. If few requests were served before the
-// latest refusals, bounds grow by a tenth up to twice the interval, because some limiters refuse
-// most requests at any rate.
-func (b *backoff) next(r *rate) time.Duration {
-	interval := r.interval()
+// last time. Each further one is half as long again, but does not skip the one that was enough.
+func (b *backoff) next() time.Duration {
 	d := b.latest + b.latest/2
 	if b.latest < b.enough {
 		d = min(d, b.enough)
 	}
 	switch {
-	case r.ran < enoughTries && b.latest < 2*interval:
-		d = max(b.latest+b.latest/10, interval)
-	case b.latest == 0 && b.enough == 0 && interval == 0:
+	case b.latest == 0 && b.enough == 0:
 		d = firstBackoff
 	case b.latest == 0:
-		d = max(b.enough/2, cmp.Or(interval, leastBackoff))
+		d = max(b.enough/2, leastBackoff)
 	}
 	b.latest = min(d, mostBackoff)
 	return b.latest
@@ -80,14 +82,12 @@ func (b *backoff) recovered() {
 // although one is under way at a time. Some of them count refused requests too, so that a
 // client that only backs off stays at their limit, and is refused most of the time.
 type rate struct {
-	most    float64   // requests a second; 0 means that requests are not spaced
-	gap     float64   // seconds between two requests, averaged over the latest of them
-	best    float64   // requests a second that were served at best
-	since   time.Time // when the counts below began
-	served  int
-	refused int
-	run     int // served since the latest refusal
-	ran     int // served in succession before the latest refusals, on average
+	most   float64   // requests a second; 0 means that requests are not spaced
+	gap    float64   // seconds between two requests, averaged over the latest of them
+	best   float64   // requests a second that were served at best
+	since  time.Time // when served began
+	served int
+	run    int // served since the latest refusal
 }
 
 const (
@@ -104,9 +104,6 @@ const (
 	// requests: the caller may have paused.
 	mostStart  = 1.25
 	leastStart = 0.25
-	// enoughTries is how many requests must have been answered before a refusal lowers the rate
-	// again. Fewer show little of its effect.
-	enoughTries = 8
 	// bestPart is the part of the best rate below which refusals do not lower the rate. If
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
@@ -157,17 +154,15 @@ func (r *rate) recovered() {
 	}
 }
 
-// slow counts a refusal, and lowers the rate if enough requests have shown its effect.
-// Refusals with nothing served in between lower it once. It begins to space requests when
-// the refused request was the only one under way, and its refusal asked for no wait. It
-// begins with what was served since the last such refusal, if that is slower than the
-// latest requests. These may be few, and then show little of what the limiter allows.
+// slow lowers the rate after a refusal, once for all refusals with nothing served in between. It
+// begins to space requests if the refused request was the only one in flight, and its refusal
+// asked for no wait. It begins with what was served since the last such refusal, if that is slower
+// than the latest requests. These may be few, and then show little of what the limiter allows.
 func (r *rate) slow(now time.Time, alone bool) {
-	r.refused++
 	if r.run == 0 {
 		return
 	}
-	r.ran, r.run = (3*r.ran+r.run+2)/4, 0
+	r.run = 0
 	served := float64(r.served) / max(now.Sub(r.since).Seconds(), leastGap) // a second
 	switch {
 	case r.most == 0 && alone:
@@ -175,12 +170,9 @@ func (r *rate) slow(now time.Time, alone bool) {
 		if !r.since.IsZero() {
 			r.most = min(r.most, max(served*mostStart, r.most*leastStart))
 		}
-	case r.most == 0:
-	case r.served+r.refused >= enoughTries:
+	case r.most > 0:
 		r.best = max(served, r.best+(served-r.best)*bestFades)
 		r.most = min(r.most, max(min(r.most, 1/r.gap)*slower, r.best*bestPart))
-	default:
-		return
 	}
-	r.since, r.served, r.refused = now, 0, 0
+	r.since, r.served = now, 0
 }

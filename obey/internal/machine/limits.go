@@ -46,13 +46,16 @@ func (m *Machine) limitOf(s *Stock) *limit {
 // hold makes a verdict wait until enough has flowed into a limit, or else until its window ends.
 // Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
 func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
-	need := m.need(l, prices)
+	need, rate := m.need(l, prices), l.flow.rate()*m.Share
 	missing := need - m.left(l, now)
+	if rate > 0 {
+		missing += m.room(l, rate, need)
+	}
 	if missing <= 0 || need == 0 {
 		return
 	}
 	until, depends := l.end, false
-	if rate := l.flow.rate() * m.Share; rate > 0 {
+	if rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
 	} else if !now.Before(l.end) {
 		under, wait := m.under.n, probeTime
@@ -70,6 +73,16 @@ func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 	if now.Before(until) && v.Until.Before(until) { // no other limit waits for longer
 		v.Open, v.Until, v.Depends, v.Reason = false, until, depends, Limit
 	}
+}
+
+// room returns how much a request with a need leaves to other clients, at a rate at which units flow
+// in. What may be left because of rounding is a part of it.
+func (m *Machine) room(l *limit, rate, need float64) float64 {
+	units := rate
+	if full := l.quota * m.Share; full > 0 {
+		units = min(rate, full*mostRoom, full-need)
+	}
+	return max(units-l.flow.rounded, 0)
 }
 
 // need returns how much must be left for a request: what it takes, but at most what a
@@ -180,7 +193,7 @@ func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 // flight that were sent after from, although the server may have counted them.
 func (m *Machine) remaining(l *limit, s *Stock, e *arrival, from time.Time) float64 {
 	flying, later := m.inFlight(l, e.of.number, from)
-	left, grain := s.lowerBound()
+	left := float64(s.Left)
 	if l.flow == nil {
 		flying += float64(m.failed - e.of.failed)
 	} else {
@@ -189,8 +202,11 @@ func (m *Machine) remaining(l *limit, s *Stock, e *arrival, from time.Time) floa
 			l.sent -= own
 		}
 		l.flow.note(s)
+		if s.Left != s.Quota {
+			left = max(left-l.flow.rounded, 0)
+		}
 		if !e.of.unordered {
-			l.flow.learn(reading{e.of.at, left, l.sent - later}, grain, left+own >= l.quota)
+			l.flow.learn(reading{e.of.at, e.at.Add(s.Reset), left, l.sent - later}, l.quota, left+own >= l.quota)
 		}
 	}
 	return (left - flying) * m.Share
@@ -244,26 +260,41 @@ func Takes(prices []Price, unit, policy string) float64 {
 
 // A flow is how fast units flow back into a limit.
 type flow struct {
-	at     time.Time     // when what is left was true
-	policy float64       // units a second, by the policy's window; 0 if that is not known
-	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
-	until  time.Duration // the reset
-	agreed int           // answers in succession with the same flow by their resets
-	shown  float64       // units a second, as answers have shown
-	times  int           // how many answers have shown it
-	since  reading       // with which the next one is compared; its time is zero if there is none
+	at        time.Time     // when what is left was true
+	policy    float64       // units a second, by the policy's window; 0 if that is not known
+	reset     float64       // by the reset, if that is when all are back; 0 if that is not known
+	until     time.Duration // the reset
+	agreed    int           // answers in succession with the same flow by their resets
+	thousands int           // answers in succession with so many left; below 0 after any other answer
+	rounded   float64       // how much less may be left than answers announce
+	shown     float64       // units a second, as answers have shown
+	times     int           // how many answers have shown it
+	steady    bool          // less than half of the quota came back when a window ended
+	since     reading       // with which the next one is compared; its time is zero if there is none
 }
 
-// A reading is what an answer shows of a limit: when its request was sent, what was left, and what all
-// requests until then had taken.
+// A reading is what an answer shows of a limit: when its request was sent, when the window ends, what
+// was left, and what all requests until then had taken.
 type reading struct {
-	at          time.Time
+	at, end     time.Time
 	left, taken float64
 }
 
-// leastFlow is a part of the flow that the window or the reset suggests. If less than
-// this part flows in, the limit has fixed windows, and nothing flows in.
-const leastFlow = 1.0 / 16
+const (
+	// leastFlow is a part of the flow that the window or the reset suggests. If less than
+	// this part flows in, the limit has fixed windows, or other clients take the rest.
+	leastFlow = 1.0 / 16
+	// claim is the part of what other clients take that a client counts on all the same. If two
+	// clients of an account left each other what the other one takes, one would starve.
+	claim = 1.0 / 4
+	// Anthropic rounds tokens to the nearest thousand. If that were not known, 300 jobs at its limits
+	// would need 667 s in place of 631. One answer does not show it, but several do.
+	step, several = 1000, 3
+	// mostRoom is the largest part of the quota that a client leaves to others. It leaves what flows
+	// in within a second. If a client took units as soon as there are enough for one request, there
+	// would never be enough for a second client.
+	mostRoom = 1.0 / 8
+)
 
 // rate returns how many units flow in each second; 0 if that is unknown, or if all units
 // come back at once:
@@ -271,8 +302,8 @@ const leastFlow = 1.0 / 16
 //   - Before answers have shown a flow, quota ÷ window or, without a window, what is
 //     missing ÷ reset if several answers agree on that. A single reset may be the time
 //     of the next unit.
-//   - Afterwards the slower of that, agreed or not, and what answers have shown; 0 if
-//     answers show almost nothing, as with fixed windows.
+//   - Afterwards the slower of that, agreed or not, and what answers have shown, with a part of
+//     the difference; 0 if answers show almost nothing, unless other clients take the rest.
 func (f *flow) rate() float64 {
 	if f == nil {
 		return 0
@@ -285,31 +316,34 @@ func (f *flow) rate() float64 {
 		return most
 	case most == 0, f.policy == 0 && f.shown*f.until.Seconds() < 2: // the reset is when the next unit is back
 		return f.shown
-	case f.shown < most*leastFlow:
+	case f.shown < most*leastFlow && !f.steady:
 		return 0
 	}
-	return min(most, f.shown)
+	return min(most, f.shown+(most-f.shown)*claim)
 }
 
 // learn compares a reading with an earlier one. A limit that is full, or whose quota is unknown,
-// shows nothing. The grain is the step to which what is left is rounded.
-func (f *flow) learn(r reading, grain float64, full bool) {
+// shows no flow.
+func (f *flow) learn(r reading, quota float64, full bool) {
 	d, isFirst := r.at.Sub(f.since.at), f.since.at.IsZero()
-	if !isFirst && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
+	if !isFirst && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < max(2, 4*f.rounded)) {
 		return // rounded numbers show little of a short time, and an older answer shows nothing
 	}
+	in := r.left - f.since.left + r.taken - f.since.taken
+	if !isFirst && !r.at.Before(f.since.end) {
+		f.steady = in < quota/2
+	}
 	if !isFirst && !full {
-		in := (r.left - f.since.left + r.taken - f.since.taken) / d.Seconds()
 		if f.times == 0 {
-			f.shown = in
+			f.shown = in / d.Seconds()
 		}
-		f.shown = max((f.shown+in)/2, 0)
+		f.shown = max((f.shown+in/d.Seconds())/2, 0)
 		f.times++
 	}
 	f.since = r
 }
 
-// note stores the flow that a limit announces.
+// note stores the flow that a limit announces, and whether what is left is rounded.
 func (f *flow) note(s *Stock) {
 	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.Reset
@@ -321,6 +355,14 @@ func (f *flow) note(s *Stock) {
 	}
 	if f.agreed++; math.Abs(f.reset-was) > was/20 {
 		f.agreed = 0
+	}
+	switch {
+	case s.Left%step != 0:
+		f.thousands, f.rounded = math.MinInt, 0
+	case 0 < s.Left && s.Left != s.Quota: // a full limit is not rounded
+		if f.thousands++; f.thousands >= several {
+			f.rounded = step / 2
+		}
 	}
 }
 
@@ -360,17 +402,6 @@ func (w *wholeSeconds) refused() (explained bool) {
 	explained = w.halved && !w.exact
 	w.exact = w.exact || w.halved
 	return explained
-}
-
-// lowerBound returns the smallest true value of a rounded Left, and the rounding step.
-// Anthropic rounds tokens to the nearest thousand; without lowerBound 300 jobs at its
-// limits need 667 s in place of 631.
-func (s *Stock) lowerBound() (left, grain float64) {
-	const rounded = 1000
-	if s.Unit == "tokens" && s.Left%rounded == 0 {
-		return float64(max(s.Left-rounded/2, 0)), rounded
-	}
-	return float64(s.Left), 1
 }
 
 // reset returns the time until the limit changes. A reset of 0 with something left is a second:

@@ -236,14 +236,17 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 		if m.rate.run > 0 { // half of a thousand is too many if five were served
 			together = min(together, mostPerServed*m.rate.run)
 		}
-		m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
-		if m.rate.most > 0 {
-			m.pool.most = 0 // the number under way is not the reason
-		} else {
+		if !a.Elsewhere {
+			m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
+		}
+		if !m.Part {
 			m.pool.shrink(together)
 		}
 	}
-	return m.backoff.wait(a.Wait, m.MaxWait, &m.rate)
+	if a.Elsewhere {
+		return 0
+	}
+	return m.backoff.wait(a.Wait, m.MaxWait)
 }
 
 // wait makes the key wait until a time, after an answer, and reports whether that is longer than
@@ -253,12 +256,12 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	if !m.until.Before(until) {
 		return false
 	}
-	m.until, m.reason = until, Limit
-	switch {
-	case a.Wait == 0:
-		m.reason = Backoff
-	case a.RetryAfter:
-		m.reason = RetryAfter
+	m.until, m.reason = until, Backoff
+	if a.Wait > 0 {
+		m.until, m.reason = until.Add(Late(m.Jitter)), Limit
+		if a.RetryAfter {
+			m.reason = RetryAfter
+		}
 	}
 	return true
 }
@@ -316,13 +319,36 @@ func (m *Machine) OpenBody() bool {
 func (m *Machine) CloseBody() { m.bodies-- }
 
 // Trips returns the requests under way, in the order in which they were sent. If a server counts
-// resources of a key apart, each resource has a Machine, as the key has. A request has a Trip with
-// the key, and one with each resource that it may belong to.
+// parts of a key apart, each part has a Machine, as the key has. A request has a Trip with the key,
+// and one with each part that it may belong to.
 func (m *Machine) Trips() iter.Seq[*Trip] {
 	return func(yield func(*Trip) bool) {
 		for t := m.under.first; t != nil && yield(t); t = t.next {
 		}
 	}
+}
+
+// Take takes the limits out of a Machine, and the wait that an answer asked for. It returns them as
+// an answer that announces them now, so that the Machine of a part can learn them.
+func (m *Machine) Take(now time.Time) (a Answer) {
+	for i := range m.limits {
+		l := &m.limits[i]
+		left := m.left(l, now)
+		for t := range m.Trips() {
+			left += m.taken(l, t)
+		}
+		s := Stock{Unit: l.unit, Policy: l.policy, Left: int64(max(left/m.Share, 0)), Quota: int64(l.quota)}
+		if s.Ends = !l.end.IsZero(); s.Ends {
+			s.Reset = max(l.end.Sub(now), 0)
+		}
+		a.Stocks = append(a.Stocks, s)
+	}
+	if now.Before(m.until) && m.probing && m.reason != Backoff {
+		a.Wait, a.RetryAfter, a.Refused = m.until.Sub(now), m.reason == RetryAfter, true
+		m.until, m.probing = time.Time{}, false
+	}
+	m.limits, m.pace, m.spacing = nil, 0, 0
+	return a
 }
 
 // Join counts a request that is under way as a Trip of another Machine.

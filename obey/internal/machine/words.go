@@ -17,6 +17,8 @@ type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
 	Share   float64       // the part of what remains that may be used, more than 0, at most 1
 	Pace    bool          // requests are spaced by Answer.Pace
+	Jitter  time.Duration // waits that a server asks for end up to this much later; 0 or more
+	Part    bool          // another Machine bounds how many requests are under way
 }
 
 // An Answer contains what the answer to a request asks for.
@@ -27,8 +29,8 @@ type Answer struct {
 	AtOnce     int64         // how many requests may be under way, 0 if no policy bounds that
 	Stocks     []Stock       // the limits whose remaining units are known
 	RetryAfter bool          // Retry-After decided Wait: it overrides exhausted limits
-	Elsewhere  bool          // the machine of a resource knows what remains
-	Explained  bool          // the machine of a resource explains the refusal
+	Elsewhere  bool          // the Machines of parts know what remains, and wait after refusals
+	Explained  bool          // the Machine of a part explains the refusal
 }
 
 // Exhausted reports whether nothing remains of some limit.
@@ -133,6 +135,9 @@ type Trip struct {
 	at         time.Time
 	prev, next *Trip
 }
+
+// Sent returns when the request was sent; zero before.
+func (t *Trip) Sent() time.Time { return t.at }
 
 // trips are requests under way in the order in which they were sent.
 type trips struct {

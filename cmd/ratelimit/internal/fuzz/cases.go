@@ -16,12 +16,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Case is the lines of one field, in the form of testdata/vectors: each byte of a line is one
+// A Case is the lines of one field, in the form of ratelimittest/vectors: each byte of a line is one
 // character, because JSON cannot hold bytes.
 type Case struct {
 	ID    int      `json:"id"`
 	Field string   `json:"field"` // ratelimit.PolicyField or ratelimit.LimitField
 	Lines []string `json:"lines"`
+
+	NoParams bool `json:"-"` // members are compared without extension parameters
 }
 
 // newCase returns the case with a text, whose lines end with newLine.
@@ -30,7 +32,7 @@ func newCase(id int, field, text string) Case {
 	for i := range len(text) {
 		b = utf8.AppendRune(b, rune(text[i]))
 	}
-	return Case{id, field, strings.Split(string(b), newLine)}
+	return Case{ID: id, Field: field, Lines: strings.Split(string(b), newLine)}
 }
 
 // text undoes newCase.
@@ -101,6 +103,8 @@ func readGrammar(text string) map[string][]alternative {
 type Generator struct {
 	Seed   uint64
 	Fields []string // the cases are of these fields in turn
+
+	NoParams bool // of the cases
 }
 
 // Case returns the case with a number, from 1. Its result does not depend on other cases.
@@ -112,7 +116,9 @@ func (g *Generator) Case(id int) Case {
 			text = spoil(random, text)
 		}
 		if decided(text) {
-			return newCase(id, field, text)
+			c := newCase(id, field, text)
+			c.NoParams = g.NoParams
+			return c
 		}
 	}
 }

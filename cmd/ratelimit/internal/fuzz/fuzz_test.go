@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,7 @@ func TestCases(t *testing.T) {
 	for _, field := range both {
 		for seed := range uint64(3) {
 			const n = 1500
-			g := Generator{seed, []string{field}}
+			g := Generator{Seed: seed, Fields: []string{field}}
 			ok, broken, needed := 0, map[string]bool{}, map[string]bool{}
 			for id := range n {
 				c := g.Case(id)
@@ -46,11 +47,11 @@ func TestCases(t *testing.T) {
 
 // A case depends on its number and the seed alone.
 func TestCasesAgain(t *testing.T) {
-	g, other := Generator{5, both}, Generator{6, both}
+	g, other := Generator{Seed: 5, Fields: both}, Generator{Seed: 6, Fields: both}
 	differ := 0
 	for id := range 100 {
 		first := g.Case(id)
-		require.Equal(t, first, (&Generator{5, both}).Case(id))
+		require.Equal(t, first, (&Generator{Seed: 5, Fields: both}).Case(id))
 		if first.text() != other.Case(id).text() {
 			differ++
 		}
@@ -131,13 +132,63 @@ func TestRun(t *testing.T) {
 		}, []string{`program accepts malformed lines, draft-11 Section 4.1.1: "";r`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(t.Context(), Options{Generator: Generator{1, []string{ratelimit.LimitField}}, N: 1500}, reader(test.change))
+			r, err := Run(t.Context(), Options{Generator: Generator{Seed: 1, Fields: []string{ratelimit.LimitField}}, N: 1500}, reader(test.change))
 			require.NoError(t, err)
 			require.Equal(t, 1500, r.Cases)
 			var got []string
 			for _, d := range r.Differences {
 				got = append(got, fmt.Sprintf("%s, %s: %s", strings.TrimPrefix(d.how, "the "), d.section, d.Case.text()))
 			}
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
+// Programs that drop extension parameters differ only if the parameters are compared. Their other
+// faults are found in both cases.
+func TestRunNoParams(t *testing.T) {
+	drops := func(_ string, v *Verdict) bool {
+		var list []map[string]any
+		require.True(t, !v.OK || json.Unmarshal(v.Members, &list) == nil)
+		for _, m := range list {
+			delete(m, "params")
+		}
+		if v.OK {
+			v.Members = encode(append([]map[string]any{}, list...))
+		}
+		return v.OK
+	}
+	keeps := func(string, *Verdict) bool { return false }
+	noReset := func(text string, v *Verdict) bool {
+		return drops(text, v) && replace(v, `"reset":`, `"x":`)
+	}
+	refusesDates := func(text string, v *Verdict) bool {
+		if v.OK && strings.Contains(text, "=@") {
+			*v = Verdict{}
+		}
+		return drops(text, v)
+	}
+	for name, test := range map[string]struct {
+		change   func(text string, v *Verdict) bool
+		noParams bool
+		want     []string // sections
+	}{
+		"keeps, not compared": {keeps, true, nil},
+		"drops, not compared": {drops, true, nil},
+		"no reset":            {noReset, true, []string{"draft-11 Section 4.1.2"}},
+		"refuses Dates":       {refusesDates, true, []string{"RFC 9651 Section 4.2.9 (Dates)"}},
+		"drops, compared":     {drops, false, []string{paramSection}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Generator: Generator{Seed: 1, Fields: both, NoParams: test.noParams}, N: 1500}
+			r, err := Run(t.Context(), o, reader(test.change))
+			require.NoError(t, err)
+			require.Equal(t, len(test.want) > 0, r.Different > 0)
+			var got []string
+			for _, d := range r.Differences {
+				got = append(got, d.section)
+			}
+			slices.Sort(got)
 			require.Equal(t, test.want, got)
 		})
 	}
@@ -157,7 +208,7 @@ func TestRunTime(t *testing.T) {
 		}
 		for limit := time.Second; limit < time.Minute; limit += time.Second {
 			start := time.Now()
-			r, err := Run(t.Context(), Options{Generator: Generator{1, []string{ratelimit.LimitField}}, Time: limit}, slow)
+			r, err := Run(t.Context(), Options{Generator: Generator{Seed: 1, Fields: []string{ratelimit.LimitField}}, Time: limit}, slow)
 			require.NoError(t, err)
 			require.Equal(t, limit, time.Since(start))
 			require.NotEmpty(t, r.Differences)
@@ -175,7 +226,7 @@ func TestRunEnds(t *testing.T) {
 		ours, _ := Judge(c)
 		return Verdict{OK: !ours.OK, Members: json.RawMessage("[]")}, nil
 	}
-	r, err := Run(t.Context(), Options{Generator: Generator{1, []string{ratelimit.LimitField}}, N: 9}, ask)
+	r, err := Run(t.Context(), Options{Generator: Generator{Seed: 1, Fields: []string{ratelimit.LimitField}}, N: 9}, ask)
 	require.ErrorIs(t, err, dead)
 	require.Equal(t, []int{1, 1, 1}, []int{r.Cases, r.Different, len(r.Differences)})
 }
@@ -298,6 +349,8 @@ func TestCompare(t *testing.T) {
 		"two around a String":       {`"a";r=2;x=";,";r=1`, members(`[{"name":"a","remaining":2}]`), kind{misread, "draft-11 Section 4.1.1"}},
 		"a key in another member":   {`"a";r=2,"b";r=1`, members(`[]`), kind{misread, listSection}},
 		"an extension":              {`"a";r=1;x=?0`, members(`[{"name":"a","remaining":1,"params":[["x",true]]}]`), kind{misread, "RFC 9651 Section 4.2.8 (Booleans)"}},
+		"an extension, dropped":     {`"a";r=1;x=?0`, members(`[{"name":"a","remaining":1}]`), kind{misread, "RFC 9651 Section 4.2.8 (Booleans)"}},
+		"null":                      {``, members(`null`), kind{misread, "RFC 9651 Section 4.2 (an empty List, and spaces around one)"}},
 		"a member that is a String": {`"a";r=1`, members(`["a"]`), kind{misread, "draft-11 Section 4.1.1"}},
 	} {
 		require.Equal(t, test.want, compare(newCase(1, ratelimit.LimitField, test.text), test.theirs), name)

@@ -105,6 +105,7 @@ func (r *Result) shrink(ctx context.Context, d *Difference, ask Ask) error {
 				return nil
 			}
 			c := newCase(d.Case.ID, d.Case.Field, text)
+			c.NoParams = d.Case.NoParams
 			ours, section := Judge(c)
 			if ours.OK == (d.how == accepts) || !ours.OK && section != d.section || !decided(text) {
 				continue

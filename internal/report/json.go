@@ -1,0 +1,350 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// The faults of JSON. They follow the place of the fault.
+var (
+	errEntryTooLong = errors.New("is longer than 32 MiB: save it without the bodies of responses")
+	errCutOff       = errors.New("ends too early: save the whole text")
+	errNoObject     = errors.New("is not an object: write one such as " + exampleJSON)
+	errNoHeaders    = errors.New(`has no "headers": write an object such as ` + exampleJSON)
+	errNoEntries    = errors.New(`has no "log.entries": save a HAR file with entries`)
+	errNoneRecorded = errors.New(`has an empty "log.entries": record a request, and save the HAR file again`)
+	errStatus       = errors.New(`has a "status" that is not a number: write one such as 200`)
+	errHeaders      = errors.New(`has "headers" that are neither an object nor a list of names and values: write {"RateLimit":"..."}`)
+)
+
+const exampleJSON = `{"status":200,"headers":{"RateLimit":"..."}}`
+
+const (
+	maxEntry  = 32 << 20 // bytes
+	maxFields = 1 << 16  // of a header, because an empty field takes more memory than its bytes of JSON
+)
+
+// A jsonReader reads objects one after another. It keeps one object, or one entry of a HAR file, in
+// memory.
+type jsonReader struct {
+	*json.Decoder
+	in      *io.LimitedReader
+	emit    func(*response)
+	object  int   // the number of the object, from 1
+	entry   int   // the number of the entry of a HAR file, from 1; 0 outside of entries
+	emitted int   // responses
+	missing error // why the first object has no response
+}
+
+// readJSON calls emit for the responses of HAR files, of entries of one, of objects with a status and
+// headers, and of headers alone. Objects without headers are skipped, unless there is no response.
+func readJSON(from io.Reader, emit func(*response)) error {
+	in := &io.LimitedReader{R: from, N: maxEntry}
+	r := &jsonReader{Decoder: json.NewDecoder(in), in: in, emit: emit}
+	for r.object = 1; r.More(); r.object++ {
+		if err := r.readObject(); err != nil {
+			return r.fault(err)
+		}
+		in.N = maxEntry
+	}
+	if _, err := r.Token(); err != io.EOF || in.N <= 0 {
+		return r.fault(err)
+	}
+	if r.emitted == 0 {
+		return r.missing
+	}
+	return nil
+}
+
+// fault returns an error with the place of the fault.
+func (r *jsonReader) fault(err error) error {
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, errHeaderTooLong):
+		return err
+	case r.in.N <= 0:
+		err = errEntryTooLong
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		err = errCutOff
+	case errors.As(err, &syntax):
+		err = fmt.Errorf("is malformed (%s): write one whole object a line", Printable(syntax.Error()))
+	case errors.As(err, &wrong) && wrong.Field == "":
+		err = errNoObject
+	case errors.As(err, &wrong):
+		err = fmt.Errorf("has a %q of the wrong type: write an object such as %s", wrong.Field, exampleJSON)
+	}
+	if r.entry > 0 {
+		return fmt.Errorf("entry %d of log.entries %w", r.entry, err)
+	}
+	return fmt.Errorf("JSON object %d %w", r.object, err)
+}
+
+func (r *jsonReader) readObject() error {
+	var members jsonMembers
+	missing := errNoHeaders
+	err := object(r.Decoder, errNoObject, func(key string) (err error) {
+		if strings.EqualFold(key, "log") {
+			missing, err = r.readLog()
+			return err
+		}
+		return members.add(r.Decoder, key)
+	})
+	if err != nil {
+		return err
+	}
+	p, err := members.response()
+	if p != nil {
+		r.found(p)
+	}
+	if r.emitted == 0 && r.missing == nil {
+		r.missing = r.fault(missing)
+	}
+	return err
+}
+
+func (r *jsonReader) found(p *response) {
+	r.emitted++
+	r.emit(p)
+}
+
+// readLog reads the log of a HAR file. If it has no entries, it returns what is missing.
+func (r *jsonReader) readLog() (missing, err error) {
+	missing = errNoEntries
+	err = object(r.Decoder, errNoEntries, func(key string) error {
+		if !strings.EqualFold(key, "entries") {
+			return skip(r.Decoder)
+		}
+		missing = errNoneRecorded
+		return delimited(r.Decoder, '[', errNoEntries, r.readEntry)
+	})
+	if err == nil {
+		r.entry = 0
+	}
+	return missing, err
+}
+
+func (r *jsonReader) readEntry() error {
+	r.entry++
+	var e harEntry
+	if err := r.Decode(&e); err != nil {
+		return err
+	}
+	p, err := e.response()
+	if err != nil {
+		return err
+	}
+	r.found(p)
+	r.in.N = maxEntry
+	return nil
+}
+
+// object calls a function for each member of an object, to read the value. If there is an array
+// instead, it returns the error wrong. It skips null, text and numbers.
+func object(d *json.Decoder, wrong error, one func(key string) error) error {
+	return delimited(d, '{', wrong, func() error {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		return one(key.(string))
+	})
+}
+
+// delimited is object for arrays too.
+func delimited(d *json.Decoder, begin json.Delim, wrong error, one func() error) error {
+	start, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch delim, ok := start.(json.Delim); {
+	case !ok:
+		return nil
+	case delim != begin:
+		return wrong
+	}
+	for d.More() {
+		if err := one(); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
+func skip(d *json.Decoder) error {
+	var skipped json.RawMessage
+	return d.Decode(&skipped)
+}
+
+// A harEntry is an entry of a HAR file, its response, or an object of a log.
+type harEntry struct {
+	Request  harRequest   `json:"request"`
+	Response *harResponse `json:"response"`
+	harResponse
+}
+
+type harResponse struct {
+	Status     json.RawMessage `json:"status"` // a number, such as 200, or a text, such as "200 OK"
+	StatusText string          `json:"statusText"`
+	Headers    json.RawMessage `json:"headers"` // a list of names and values, or an object
+}
+
+// A harRequest is a request. Only its address is read.
+type harRequest struct {
+	URL string `json:"url"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A log may describe the request in another way.
+func (r *harRequest) UnmarshalJSON(b []byte) error {
+	type plain harRequest
+	_ = json.Unmarshal(b, (*plain)(r))
+	return nil
+}
+
+// response returns the response of an entry, which is empty if there was no answer.
+func (e *harEntry) response() (*response, error) {
+	from := cmp.Or(e.Response, &e.harResponse)
+	p := newResponse("")
+	p.host = hostOf(e.Request.URL)
+	if status := strings.Trim(string(from.Status), `"`); status != "" && status != "null" {
+		p.setStatus(status + " " + from.StatusText)
+		_, err := strconv.Atoi(status)
+		switch {
+		case err != nil && p.StatusCode == 0:
+			return nil, errStatus
+		case p.StatusCode <= 0: // the browser got no answer
+			p.setStatus("")
+		}
+	}
+	fields, err := headersOf(from.Headers)
+	p.addAll(fields)
+	return p, err
+}
+
+func (p *response) addAll(fields []harField) {
+	for _, field := range fields {
+		if text.IsToken(field.Name) {
+			p.add(field.Name, field.Value, 0)
+		}
+	}
+}
+
+func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
+
+// A harField is a field of a response.
+type harField struct{ Name, Value string }
+
+// headersOf reads a list of names and values, or an object.
+func headersOf(value json.RawMessage) (fields []harField, err error) {
+	switch {
+	case isNull(value):
+		return nil, nil
+	case value[0] == '{':
+		var members jsonMembers
+		d := json.NewDecoder(bytes.NewReader(value))
+		if err := object(d, errHeaders, func(key string) error { return members.add(d, key) }); err != nil {
+			return nil, err
+		}
+		return members.fields()
+	case bytes.Count(value, []byte("{")) > maxFields:
+		return nil, errHeaderTooLong
+	case json.Unmarshal(value, &fields) != nil:
+		return nil, errHeaders
+	}
+	return fields, nil
+}
+
+// jsonMembers are the members of an object.
+type jsonMembers []jsonMember
+
+type jsonMember struct {
+	name  string
+	value json.RawMessage
+}
+
+// add adds a member, whose value is next in the text.
+func (m *jsonMembers) add(d *json.Decoder, name string) error {
+	if len(*m) >= maxFields {
+		return errHeaderTooLong
+	}
+	one := jsonMember{name: name}
+	err := d.Decode(&one.value)
+	*m = append(*m, one)
+	return err
+}
+
+// get returns the value of the last member of a name, or nil.
+func (m jsonMembers) get(name string) (value json.RawMessage) {
+	for _, one := range m {
+		if strings.EqualFold(one.name, name) {
+			value = one.value
+		}
+	}
+	return value
+}
+
+// response returns the response that the members describe, or nil.
+func (m jsonMembers) response() (*response, error) {
+	e := harEntry{harResponse: harResponse{Status: m.get("status"), Headers: m.get("headers")}}
+	// A log may use these names for other things.
+	_ = json.Unmarshal(m.get("statusText"), &e.StatusText)
+	_ = json.Unmarshal(m.get("request"), &e.Request)
+	if isNull(e.Headers) {
+		_ = json.Unmarshal(m.get("response"), &e.Response)
+	}
+	if e.Response == nil && isNull(e.Headers) || e.Response != nil && isNull(e.Response.Headers) {
+		return m.header()
+	}
+	return e.response()
+}
+
+// header returns a response with the members as its fields, or nil. Objects that are no header have
+// members like fields too, but no Date (RFC 9110 Section 6.6.1) and no limits.
+func (m jsonMembers) header() (*response, error) {
+	fields, err := m.fields()
+	if errors.Is(err, errHeaderTooLong) {
+		return nil, err
+	}
+	p := newResponse("")
+	p.addAll(fields)
+	if err != nil || p.Header.Get("Date") == "" && !newReport("", p).Speaks() {
+		return nil, nil
+	}
+	return p, nil
+}
+
+// fields returns the members as fields. A value is a string, or a list with a string for each line.
+func (m jsonMembers) fields() (list []harField, err error) {
+	for _, one := range m {
+		d := json.NewDecoder(bytes.NewReader(one.value))
+		for t, err := d.Token(); err == nil; t, err = d.Token() {
+			switch value := t.(type) {
+			case string:
+				list = append(list, harField{one.name, value})
+			case json.Delim:
+				if value == '{' {
+					return nil, errValue(one.name)
+				}
+			case bool, float64:
+				return nil, errValue(one.name)
+			}
+			if len(list) > maxFields {
+				return nil, errHeaderTooLong
+			}
+		}
+	}
+	return list, nil
+}
+
+func errValue(name string) error {
+	return fmt.Errorf(`has %s in "headers", which is neither a string nor a list of strings: write its value in quotes`, Quoted(name))
+}
