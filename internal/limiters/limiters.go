@@ -192,8 +192,12 @@ func (r *Run) capped() bool {
 	return true
 }
 
-// slope returns the lowest slope of a server that lowers Remaining, or 0.
+// slope returns the lowest slope of a server that lowers Remaining, or 0. It is at least the rate of
+// the policy.
 func (r *Run) slope() (slope float64) {
+	if r.terms.Window > 0 {
+		slope = r.terms.Quota / r.terms.Window
+	}
 	for _, e := range r.events {
 		switch {
 		case e.Reset > 0:
