@@ -101,7 +101,10 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 		return r.doubt(Clock, Reset, "it seems to be the time that has passed"), true
 	}
 	for _, factor := range []float64{2, 0.5, 0.001} {
-		if window > 0 && (among == kinds || factor > 0.001) && explained(Terms{Quota: quota, Window: factor * window}, nil) {
+		if window <= 0 || among < kinds && factor < 0.5 {
+			continue
+		}
+		if windows, ok := r.explained(among, Terms{Quota: quota, Window: factor * window}, nil); ok && (among == kinds || windows >= 2) {
 			return r.doubt(Window, Quota, factor*window, window), true
 		}
 	}
@@ -131,7 +134,7 @@ func (r *Run) surprises() (n int) {
 	for i, e := range r.events[1:] {
 		before := r.events[i]
 		full := e.Remaining >= r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending)
-		early := full && e.Remaining > before.Remaining && e.Received < before.Sent+before.Reset-rounding
+		early := full && e.Remaining > before.Remaining+r.Cost()*float64(e.Pending) && e.Received < before.Sent+before.Reset-rounding
 		late := !full && before.Reset >= 0 && e.Sent > before.Received+before.Reset+rounding
 		if early || late {
 			n++
