@@ -84,6 +84,7 @@ type Run struct {
 	responses int
 	since     int  // responses since the models began
 	again     bool // they began anew once
+	alone     int  // responses that one counter explains
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
@@ -214,8 +215,12 @@ func (r *Run) slope() (slope float64) {
 // restarted as another kind of limiter.
 func (r *Run) restarted() bool {
 	first := len(r.events) - 1
+	least := first - (r.responses - r.alone) + 1
 	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
 		first--
+	}
+	if first < least {
+		return false
 	}
 	next := *r
 	next.models, next.since, next.apart, next.again = newModels(), 0, false, true
@@ -238,6 +243,9 @@ func (r *Run) step(now Response) bool {
 		r.apart = r.apart || m.moves > 3
 		return true
 	})
+	if slices.ContainsFunc(r.models, func(m *model) bool { return len(m.tracks) == 1 && m.slips == 0 }) {
+		r.alone = r.responses
+	}
 	return len(r.models) > 0
 }
 
