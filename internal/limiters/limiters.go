@@ -70,6 +70,7 @@ const (
 	maxEvents    = 256     // responses that diagnose can run again
 	least        = 4       // responses before a verdict
 	settledFalls = 3       // falls of Remaining after which the cost of a request is known
+	often        = 8       // responses after which unlikely looks again
 	settled      = 20      // responses after which a change of behavior may be a restart
 	shortest     = 0.25    // seconds of a window
 	rounding     = 1.0     // seconds by which a reset may be off, at most
@@ -137,43 +138,52 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	}
 	r.events = append(r.events, now)
 	doubts := r.fall(now)
+	if !r.told {
+		if d, ok := r.verdict(now); ok {
+			r.told = true
+			doubts = append(doubts, d)
+		}
+	}
 	if r.told {
 		r.events = nil
-		return doubts
 	}
+	return doubts
+}
+
+// verdict returns the fault that the response shows, if it shows one.
+func (r *Run) verdict(now Response) (d Doubt, ok bool) {
 	if r.models == nil {
 		r.models = newModels()
 	}
 	switch {
 	case r.stands():
-		r.told = true
-		doubt := Doubt{Spent, true, Remaining, []any{r.upwards(now, 0)}}
-		r.events = nil
-		return append(doubts, doubt)
+		r.models = nil
+		return Doubt{Spent, true, Remaining, []any{r.upwards(now, 0)}}, true
 	case r.step(now):
 		r.since++
-		if r.responses >= 16 && r.responses%8 == 0 && !slices.ContainsFunc(r.models, func(m *model) bool { return len(m.tracks) == 1 || 8*m.moves > m.seen }) {
-			_, lowered := r.explained(kinds, Terms{r.terms.Quota, r.terms.Window, r.slope()}, nil)
-			if d, ok := r.changed(fixedWindow + 1); ok && !lowered {
-				r.told = true
-				r.events = nil
-				d.Certain = true
-				return append(doubts, d)
-			}
-		}
-		return doubts
-	}
-	if r.capped() || r.since >= settled && !r.again && r.restarted() {
-		return doubts
-	}
-	if r.responses < least {
+		return r.unlikely()
+	case r.capped(), r.since >= settled && !r.again && r.restarted():
+		return Doubt{}, false
+	case r.responses < least:
 		r.models = nil // it is too early to tell
-		return doubts
+		return Doubt{}, false
 	}
-	r.told = true
-	doubt := r.diagnose(now)
-	r.events = nil
-	return append(doubts, doubt)
+	return r.diagnose(now), true
+}
+
+// unlikely returns the fault of a fixed window that explains all responses, if the models need
+// several counters that seldom take turns. It looks now and then, because that takes long.
+func (r *Run) unlikely() (d Doubt, ok bool) {
+	likely := func(m *model) bool { return len(m.tracks) == 1 || 8*m.moves > m.seen }
+	if r.responses < 2*often || r.responses%often > 0 || slices.ContainsFunc(r.models, likely) {
+		return Doubt{}, false
+	}
+	if _, lowered := r.explained(kinds, Terms{r.terms.Quota, r.terms.Window, r.slope()}, nil); lowered {
+		return Doubt{}, false
+	}
+	d, ok = r.changed(fixedWindow + 1)
+	d.Certain = true
+	return d, ok
 }
 
 // capped reports whether the models explain the responses of a server that lowers Remaining, as
@@ -193,21 +203,34 @@ func (r *Run) capped() bool {
 	return true
 }
 
-// slope returns the lowest slope of a server that lowers Remaining, or 0. It is at least the rate of
-// the policy.
-func (r *Run) slope() (slope float64) {
+// slope returns the lowest slope of a server that lowers Remaining, or 0 if the server does not seem
+// to lower it. It is at least the rate of the policy.
+func (r *Run) slope() float64 {
+	lowered := Terms{}
 	if r.terms.Window > 0 {
-		slope = r.terms.Quota / r.terms.Window
+		lowered.Slope = r.terms.Quota / r.terms.Window
 	}
 	for _, e := range r.events {
 		switch {
 		case e.Reset > 0:
-			slope = max(slope, e.Remaining/e.Reset)
+			lowered.Slope = max(lowered.Slope, e.Remaining/e.Reset)
 		case e.Reset == 0 && e.Remaining > 0:
 			return 0
 		}
 	}
-	return slope
+	few := 3
+	if n := len(r.events); n > 1 && r.events[n-1].Remaining < r.events[n-2].Remaining-MaxLost {
+		few = 1 // lost responses do not explain the fall
+	}
+	for i := range r.events {
+		if few > 0 && lowered.caps(&r.events[i]) {
+			few--
+		}
+	}
+	if few > 0 {
+		return 0
+	}
+	return lowered.Slope
 }
 
 // restarted begins all models anew with the latest response that may be the first of a

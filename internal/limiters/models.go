@@ -98,7 +98,8 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	for i := range m.tracks {
 		v.forget(&m.tracks[i])
 		s := v.step(&m.tracks[i])
-		if s.ok && (s.gap < gap || s.gap == gap && i == m.last) {
+		likelier := s.gap < gap || s.gap == gap && (s.wider < move.wider || s.wider == move.wider && i == m.last)
+		if s.ok && likelier {
 			best, gap, move = i, s.gap, s
 		} else {
 			m.wrong = s.fault
@@ -148,9 +149,6 @@ func (v *view) begin(most int) bool {
 		shown: v.Remaining, base: remaining, low: remaining, left: remaining, rolled: math.Inf(-1), begin: math.Inf(-1),
 		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
 		end: v.ending(span{v.Sent, v.Received + v.window.high}),
-	}
-	if v.Outcome == Refused { // so were others before
-		t.low = math.Inf(-1)
 	}
 	v.enter(&t)
 	t.at.low = v.Sent

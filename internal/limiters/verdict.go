@@ -59,13 +59,18 @@ func (r *Run) diagnose(now Response) Doubt {
 	}
 	switch {
 	case f.number == Reset:
-		d := r.doubt(Clock, Reset, r.course())
-		d.Certain = d.Certain && r.terms.Window > 0 // the jitter of an unknown window is unknown
-		return d
+		return r.untrue(r.course())
 	case !f.early:
 		return r.doubt(Back, Remaining, now.Remaining, max(f.most, 0))
 	}
 	return r.doubt(Spent, Remaining, r.upwards(now, f.most))
+}
+
+// untrue returns a doubt about the resets.
+func (r *Run) untrue(how string) Doubt {
+	d := r.doubt(Clock, Reset, how)
+	d.Certain = d.Certain && r.terms.Window > 0 // the jitter of an unknown window is unknown
+	return d
 }
 
 // doubt returns a doubt that is certain unless several counters can explain it.
@@ -93,7 +98,7 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	switch {
 	case longest >= 1000 && explained(r.terms, ofReset(inSeconds)):
 		return r.doubt(Unit, Reset, "milliseconds"), true
-	case highest+1 != quota && explained(Terms{Quota: highest + 1, Window: window}, nil):
+	case highest > 0 && highest+1 != quota && explained(Terms{Quota: highest + 1, Window: window}, nil):
 		return r.doubt(Applied, Quota, quota, highest), true
 	case rises > 2 && explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
 		return r.doubt(Spent, Remaining, "it seems to be what is used"), true
@@ -114,15 +119,18 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 // returns returns the fault of a reset that does not end when the quota is back. A restart or
 // another server can bring the quota back early, but seldom in time and several times.
 func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
+	if among == kinds && r.wrong.number != Reset {
+		return Doubt{}, false
+	}
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {
 		windows, ok := r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none)
 		switch {
 		case !ok, among < kinds && (windows < 2 || factor < 2 && r.surprises() < 3):
 		case factor == 1:
-			return r.doubt(Clock, Reset, r.course()), true
+			return r.untrue(r.course()), true
 		default:
-			return r.doubt(Clock, Reset, fmt.Sprintf("what was used is back every %g s", factor*window)), true
+			return r.untrue(fmt.Sprintf("what was used is back every %g s", factor*window)), true
 		}
 	}
 	return Doubt{}, false
@@ -181,24 +189,35 @@ func (r *Run) stays(now Response) int {
 	return same
 }
 
-// stands reports whether Remaining stays the same although more units were taken than are missing
-// on all counters. A unit comes back no earlier than its reset or, without one, the next token.
+// stands reports whether Remaining stays the same although more requests were served than all
+// counters together can have given back.
 func (r *Run) stands() bool {
-	now := r.events[len(r.events)-1]
-	taken, missing := 0.0, (r.terms.Quota-now.Remaining)/r.Cost()
+	now, lowered := r.events[len(r.events)-1], Terms{Slope: r.slope()}
+	first, longest := now, r.terms.Window
+	served, away, free := 0.0, 0.0, false // away: its unit cannot be back
 	for _, e := range slices.Backward(r.events) {
 		if e.Outcome == Refused || e.Remaining != now.Remaining {
 			break
 		}
-		away := e.Reset - rounding
-		if e.Reset < 0 {
-			away = 0.9 * (r.terms.Window - 1) / r.terms.Quota
+		reset := e.Reset
+		if reset < 0 { // the next token
+			reset = 0.9*(r.terms.Window-1)/r.terms.Quota + rounding
 		}
-		if now.Received < e.Sent+away {
-			taken += e.counts()
+		served += e.counts()
+		if now.Received < e.Sent+reset-rounding {
+			away += e.counts()
 		}
+		first, longest, free = e, max(longest, e.Reset), free || !lowered.caps(&e)
 	}
-	return taken > maxTracks*max(missing, 1)
+	if missing := (r.terms.Quota - now.Remaining) / r.Cost(); away > maxTracks*max(missing, 1) {
+		return true
+	}
+	// Remaining has never moved, so units came back at the rate of the policy at most.
+	back := maxTracks + (now.Received-first.Sent)*r.terms.Quota/longest
+	if first.Reset >= 0 && now.Received >= first.Sent+first.Reset-rounding { // a window may have ended
+		back += maxTracks
+	}
+	return r.falls.least == 0 && free && longest > 0 && served > back
 }
 
 // upwards describes how Remaining does not fall.
