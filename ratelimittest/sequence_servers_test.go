@@ -87,6 +87,23 @@ func (w *world) counter() laws.Limiter {
 	return phased{&laws.Weighted{Name: "a", Quota: w.quota, Window: w.window}, time.Duration(w.rnd.Int64N(int64(w.window)))}
 }
 
+// untilUnit is a limiter of an API.
+type untilUnit struct{ *counter }
+
+func (u untilUnit) Left(now time.Time) (ratelimit.Fields, bool) {
+	s := u.state(now)
+	return ratelimit.Fields{Policies: []ratelimit.Policy{s.policy}, Limits: []ratelimit.Limit{s.limit}}, u.wait(1) == 0
+}
+func (u untilUnit) Take(time.Time) { u.take(1) }
+func (untilUnit) Done()            {}
+
+// counterUntilUnit returns a sliding window counter that announces when a unit is back, as
+// announce.SlidingWindow does.
+func (w *world) counterUntilUnit() laws.Limiter {
+	p := ratelimit.Policy{Name: "a", Quota: w.quota, Window: ratelimit.CeilSeconds(w.window)}
+	return phased{untilUnit{newCounter(&Limit{Policy: p, Kind: SlidingCounter})}, time.Duration(w.rnd.Int64N(int64(w.window)))}
+}
+
 // anyKind returns a maker of one kind of limiter.
 func (w *world) anyKind() func() laws.Limiter {
 	return []func() laws.Limiter{
@@ -209,6 +226,7 @@ func honestKinds() []kindOfServer {
 			return simple(w.bucket(w.rnd.IntN(2) == 0))
 		}},
 		{name: "sliding window counter", make: func(w *world) func(time.Time) reply { return simple(w.counter()) }},
+		{name: "sliding window counter, until a unit is back", make: func(w *world) func(time.Time) reply { return simple(w.counterUntilUnit()) }},
 		{name: "a policy per endpoint", make: func(w *world) func(time.Time) reply {
 			return w.endpoints(func(i int, r *reply) { named(string(rune('a'+i)), r) })
 		}},
