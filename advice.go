@@ -321,7 +321,7 @@ func (a *Advice) follow(status int) {
 		l := &a.Fields.Limits[i]
 		p := policies.policy(l)
 		if l.exhausted(p) {
-			a.heed(i, p.Window)
+			a.waitFor(i, p.Window)
 		} else if l.Remaining > 0 && p.Unit.countsRequests() {
 			a.Pace = max(a.Pace, a.Fields.spread(i, lower(l.Remaining, p.Quota)))
 		}
@@ -330,7 +330,7 @@ func (a *Advice) follow(status int) {
 		return
 	}
 	if i := a.Fields.refuser(&policies); i >= 0 {
-		a.heed(i, Seconds{})
+		a.waitFor(i, Seconds{})
 	}
 }
 
@@ -352,9 +352,9 @@ func (f *Fields) refuser(policies *matcher) (at int) {
 	return at
 }
 
-// heed makes a limit the reason to wait if its reset, or else its window, is longer than the wait
+// waitFor makes a limit the reason to wait if its reset, or else its window, is longer than the wait
 // so far. Retry-After and Advisor.Refused take precedence over all limits.
-func (a *Advice) heed(i int, window Seconds) {
+func (a *Advice) waitFor(i int, window Seconds) {
 	wait, known := a.Fields.UntilReset(i)
 	source := SourceLimit
 	if !known {

@@ -87,15 +87,15 @@ func newLowering(h http.Header, own Fields, o *LegacyOptions, status int) *lower
 
 // An olderForm is the fields of one form, and what a client reads in them.
 type olderForm struct {
-	fields  []older.Field
-	said    Fields
-	holders []older.Holder // the fields with one number
+	fields    []older.Field
+	announced Fields
+	holders   []older.Holder // the fields with one number
 }
 
 func (e *lowering) read(fields []older.Field) olderForm {
 	numbers, r := older.Read(&e.room, fields, &e.options)
 	f := olderForm{fields: fields, holders: numbers.Holders(fields, &e.options.Clock)}
-	f.said.addFound(&numbers, &r)
+	f.announced.addFound(&numbers, &r)
 	return f
 }
 
@@ -116,7 +116,7 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 			break
 		}
 	}
-	if err == nil && e.exceeds(&form.said) { // a list, JSON, or no reset
+	if err == nil && e.exceeds(&form.announced) { // a list, JSON, or no reset
 		err = refuse(fields[0].Key, ErrRange)
 	}
 	return form.fields, err
@@ -131,7 +131,7 @@ const maxRounds = 3
 // name. The tightest of the other own limits lowers the form's tightest limit of requests, if that
 // is less tight.
 func (e *lowering) target(form *olderForm) []share {
-	limits := sharesOf(&Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)})
+	limits := sharesOf(&Fields{Policies: slices.Clone(form.announced.Policies), Limits: slices.Clone(form.announced.Limits)})
 	rest, named := e.lowerNamed(limits)
 	tightest := tightestRequests(limits)
 	if rest.Limit == nil || tightest.Limit == nil || !rest.tighter(tightest) {
@@ -216,17 +216,17 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 	fields, changed := slices.Clone(form.fields), -1
 	numbers := make([]int64, len(form.holders))
 	for i := range form.holders {
-		held := &form.holders[i]
-		numbers[i] = number(held, &form.said.Limits[held.Limit], target[held.Limit])
-		if numbers[i] == held.Number || held.Role == older.Reset && !resets {
+		holder := &form.holders[i]
+		numbers[i] = number(holder, &form.announced.Limits[holder.Limit], target[holder.Limit])
+		if numbers[i] == holder.Number || holder.Role == older.Reset && !resets {
 			numbers[i] = Unknown
 			continue
 		}
-		line, ok := held.Write(numbers[i], e.now)
+		line, ok := holder.Write(numbers[i], e.now)
 		if !ok {
-			return olderForm{}, refuse(fields[held.Field].Key, ErrRange)
+			return olderForm{}, refuse(fields[holder.Field].Key, ErrRange)
 		}
-		fields[held.Field].Lines, changed = []string{line}, held.Field
+		fields[holder.Field].Lines, changed = []string{line}, holder.Field
 	}
 	if changed < 0 {
 		return written, nil
@@ -237,7 +237,7 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 			return olderForm{}, refuse(fields[form.holders[i].Field].Key, ErrRange)
 		}
 	}
-	if !e.bounds(&form.said, &written.said) {
+	if !e.bounds(&form.announced, &written.announced) {
 		return olderForm{}, refuse(fields[changed].Key, ErrRange)
 	}
 	return written, nil
@@ -245,18 +245,18 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 
 // number returns the number that a field should contain after its limit has changed from before to
 // l.
-func number(held *older.Holder, before *Limit, l share) int64 {
+func number(holder *older.Holder, before *Limit, l share) int64 {
 	switch quota := l.policy.Quota; {
-	case held.Role == older.Quota:
-		return lower(held.Number, quota)
-	case held.Role == older.Remaining:
-		return lower(held.Number, l.Remaining)
-	case held.Role == older.Used && quota != Unknown && l.Remaining != before.Remaining:
-		return max(held.Number, quota-l.Remaining)
-	case held.Role == older.Reset && l.Reset.ok && l.Reset != before.Reset:
+	case holder.Role == older.Quota:
+		return lower(holder.Number, quota)
+	case holder.Role == older.Remaining:
+		return lower(holder.Number, l.Remaining)
+	case holder.Role == older.Used && quota != Unknown && l.Remaining != before.Remaining:
+		return max(holder.Number, quota-l.Remaining)
+	case holder.Role == older.Reset && l.Reset.ok && l.Reset != before.Reset:
 		return l.Reset.n
 	}
-	return held.Number
+	return holder.Number
 }
 
 // bounds reports whether a form is at least as strict as before. It may ask for a longer wait only
@@ -273,8 +273,8 @@ func (e *lowering) bounds(before, after *Fields) bool {
 }
 
 // exceeds reports whether a form allows more than own: more requests, or an earlier return.
-func (e *lowering) exceeds(said *Fields) bool {
-	left, untimed := leastOf(said), func(l Limit) bool { return !l.Reset.ok }
-	early := said.asked(e.status).Wait < e.wait && !slices.ContainsFunc(said.Limits, untimed)
+func (e *lowering) exceeds(announced *Fields) bool {
+	left, untimed := leastOf(announced), func(l Limit) bool { return !l.Reset.ok }
+	early := announced.asked(e.status).Wait < e.wait && !slices.ContainsFunc(announced.Limits, untimed)
 	return left != math.MaxUint64 && (left > e.least || early)
 }

@@ -238,43 +238,47 @@ type limit struct {
 
 // limitsOf returns the limits whose remaining units are known, the tightest of each name.
 func limitsOf(a *ratelimit.Advice, maxWait time.Duration) (list []limit) {
-	for _, l := range a.Fields.Limits {
-		p, _ := a.Fields.PolicyOf(l)
+	i := -1
+	for l, p := range a.Fields.Pairs() {
+		i++
 		if l.Remaining < 0 || p.Unit == ratelimit.ConcurrentRequests { // these do not come back with time
 			continue
 		}
-		next := limit{Name: nameOf(l.Name), Unit: string(p.Unit), Left: min(l.Remaining, most), Quota: min(max(p.Quota, 0), most), Reset: -1}
-		if next.Unit == "" {
-			next.Unit = requests
-		}
-		next.Key = next.Unit[:min(len(next.Unit), maxName)] + " " + next.Name
-		window, windowed := p.Window.Duration()
-		reset, known := l.Reset.Duration()
-		if !known {
-			reset, known = window, windowed
-		}
-		next.Rate = rateOf(&next, window, reset)
-		if a.Refused {
-			next.Rate = 0 // less came back than was thought
-		}
-		if a.Source == ratelimit.SourceRetryAfter && next.Left == 0 {
-			reset, known = a.Wait, true // it takes precedence (draft-11 Section 7)
-		}
-		if known && reset == 0 && next.Left > 0 {
-			reset = time.Second // rounded down, or by a slow clock
-		}
-		if known {
-			next.Reset = min(reset, maxWait).Milliseconds()
-		}
-		i := slices.IndexFunc(list, func(other limit) bool { return other.Key == next.Key })
+		next := limitOf(a, i, p, maxWait)
+		same := slices.IndexFunc(list, func(other limit) bool { return other.Key == next.Key })
 		switch {
-		case i < 0 && len(list) < maxLimits:
+		case same < 0 && len(list) < maxLimits:
 			list = append(list, next)
-		case i >= 0 && next.Left < list[i].Left:
-			list[i] = next
+		case same >= 0 && next.Left < list[same].Left:
+			list[same] = next
 		}
 	}
 	return list
+}
+
+// limitOf converts Limits[i] of an advice, whose policy is p.
+func limitOf(a *ratelimit.Advice, i int, p *ratelimit.Policy, maxWait time.Duration) limit {
+	l := &a.Fields.Limits[i]
+	to := limit{Name: nameOf(l.Name), Unit: string(p.Unit.Canonical()), Left: min(l.Remaining, most), Quota: min(max(p.Quota, 0), most), Reset: -1}
+	to.Key = to.Unit[:min(len(to.Unit), maxName)] + " " + to.Name
+	window, windowed := p.Window.Duration()
+	reset, known := a.Fields.UntilReset(i)
+	if !known {
+		reset, known = window, windowed
+	}
+	if !a.Refused { // else less came back than was thought
+		to.Rate = rateOf(&to, window, reset)
+	}
+	switch {
+	case a.Source == ratelimit.SourceRetryAfter && to.Left == 0:
+		reset, known = a.Wait, true // it takes precedence (draft-11 Section 7)
+	case known && reset == 0 && to.Left > 0:
+		reset = time.Second // rounded down, or by a slow clock
+	}
+	if known {
+		to.Reset = min(reset, maxWait).Milliseconds()
+	}
+	return to
 }
 
 // rateOf returns how many units come back each millisecond. Requests come back at the reset.

@@ -29,44 +29,28 @@ type Cost struct {
 // A Gate delays requests until servers allow them. [Transport] uses one for an [http.Client]. Use
 // it directly for other protocols and for queues of work. Call Enter or TryEnter before each
 // request, and pass the [ratelimit.Advice] of an [ratelimit.Advisor] to the [Pass] after each answer.
+// The zero Gate is ready to use. After the first use it must not be copied, and its fields must not
+// be changed. It is safe for concurrent use.
 //
-// Requests with the same key share their limits. They wait in the order in which they came, so that
-// small requests do not starve a large one. The zero Gate is ready to use. After the first use it
-// must not be copied, and its fields must not be changed. It is safe for concurrent use.
+// Requests with the same key share their limits. The rules in short:
 //
-//   - For a new key, ten requests are sent at once. All others wait for the first answer, at most
-//     half a second. A request whose deadline comes earlier is sent at once. If requests have
-//     costs, only one is sent before the first answer.
-//   - During a wait nothing is sent. Otherwise the number of requests sent and under way never
-//     exceeds what remains of a limit. A late answer, to a request that was sent before the newest
-//     answer arrived, can only make a limit stricter.
-//   - The costs of requests under way are reserved. If less is left than a request costs, it waits
-//     until enough has flowed back. The rate is that of the policy's window. If answers show a
-//     slower one, because other clients take the rest, it is that and a quarter of the difference.
-//     What flows back within a second, at most an eighth of the quota, is left to other clients.
-//     If no rate is known, a request waits for the end of the window. A request that costs more
-//     than the quota is sent when the limit is full.
-//   - After a refusal, or a window that was used up, the server may or may not allow more (draft-11
-//     Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another probe is sent,
-//     until there is an answer. If a probe fails, another takes its place.
-//   - Servers round resets up. If no reset has been longer than a second, for at least a second,
-//     the Gate halves resets of a second. It stops after a refusal, a quota below 2, or a window.
-//   - If answers take longer than the window of a limit of requests, their numbers are out of date
-//     when they arrive. Requests are then spaced by window ÷ quota until a refusal.
-//   - After a refusal that asks for no wait, the key waits for up to 300 ms. Each further refusal
-//     makes the wait 1.5 times as long, up to 32 s. Half of each wait is random. Later such waits
-//     begin with half of the one that was enough, and do not skip it. If a request is refused
-//     although no other is under way, requests are spaced from then on. They are further apart
-//     after each refusal, and a little closer after each served request.
-//   - A refusal that no exhausted limit explains halves the number of requests that may be under
-//     way. For a new key, this number becomes at most what was served. Answers raise it again,
-//     slowly near the number that was refused; if that is refused again, it becomes one less.
-//     Refusals count as one if no request was served in between. A policy of concurrent requests
-//     sets the number directly. If the requests under way hang, another is sent after 32 s.
-//   - If the deadline of a request that has waited leaves less time than recent answers took on
-//     average, the request fails instead of being sent.
+//   - During a wait nothing is sent, and requests sent and under way never exceed what remains of a
+//     limit. Costs are reserved until the answer.
+//   - Of a new key ten requests are sent, or one if it has costs. After a wait or a window that was
+//     used up, one request is sent as a probe. The others wait for an answer, at most half a second
+//     or a second.
+//   - After a refusal that no announced limit explains, the key waits for up to 300 ms at first, and
+//     for up to 32 s after many. Then it sends fewer requests at once, or further apart if only one
+//     was under way. Each served request makes it a little faster.
+//   - Announcements that are too coarse, which are whole seconds and windows shorter than answers, are
+//     read generously until a refusal.
+//   - Requests are sent in the order in which they came. A request whose deadline comes before its
+//     turn, or before its answer is likely to arrive, fails at once.
 //
-// A wait lasts longer by the time for which the machine was suspended.
+// A wait lasts longer by the time for which the machine was suspended. The guide for clients
+// (docs/client.md) has the [rules in full].
+//
+// [rules in full]: https://github.com/httpfields/ratelimit/blob/main/docs/client.md#how-a-gate-decides
 type Gate struct {
 	// MaxWait is the longest wait that is obeyed; 0, or less, is DefaultMaxWait. After it one
 	// request is sent as a probe. Each refused probe makes the next wait 1.5 times as long, up
@@ -286,8 +270,9 @@ func (g *Gate) Forget(key string) {
 		g.forget(k, now)
 	}
 	if strings.Index(key, "://") > 0 {
+		ofOrigin := shortOrigin(key) + keyMark
 		for name, k := range g.keys {
-			if strings.HasPrefix(name, key+keyMark) {
+			if strings.HasPrefix(name, ofOrigin) {
 				g.forget(k, now)
 			}
 		}

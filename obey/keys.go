@@ -48,6 +48,15 @@ func shortKey[text string | []byte](key text) text {
 	return key
 }
 
+// shortOrigin returns the part of KeyBy's keys that all keys of an origin begin with: the origin, or a
+// hash of it if the keys would be long.
+func shortOrigin[text string | []byte](origin text) text {
+	if len(origin)+len(keyMark)+hashLen > maxKey {
+		return text(keyMark + hashOf([]byte(origin)))
+	}
+	return origin
+}
+
 // KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share
 // their limits if all of these fields, such as Authorization, are equal. If a request has none of
 // the fields, its key is the origin. The key is the same in every process. It contains 128 bits
@@ -71,7 +80,7 @@ func KeyBy(fields ...string) func(*http.Request) string {
 		if !found {
 			return origin
 		}
-		return origin + keyMark + hashOf(hashed)
+		return shortOrigin(origin) + keyMark + hashOf(hashed)
 	}
 }
 
@@ -91,8 +100,11 @@ func appendOrigin(b []byte, u *url.URL) []byte {
 
 // isKeyBy reports whether a key is an origin, or what KeyBy makes of it.
 func isKeyBy(key, origin []byte) bool {
-	rest, ok := bytes.CutPrefix(key, origin)
-	return ok && (len(rest) == 0 || rest[0] == keyMark[0] && len(rest) == len(keyMark)+hashLen)
+	if bytes.Equal(key, origin) {
+		return true
+	}
+	rest, ok := bytes.CutPrefix(key, shortOrigin(origin))
+	return ok && bytes.HasPrefix(rest, []byte(keyMark)) && len(rest) == len(keyMark)+hashLen
 }
 
 // A key is what is known of requests that share their limits, and the requests that wait. It is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,36 +214,43 @@ func TestEnterCause(t *testing.T) {
 // Forget finds a key by the text that Enter and Transport use. An origin matches all keys
 // that KeyBy has derived from it.
 func TestForgetOrigin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := &Transport{Base: newScript("HTTP/1.1 302 Found\nRetry-After: 60"), Gate: new(Gate), Key: KeyBy("Authorization")}
-		byUser := func(address, user string) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			req := trial.NewRequest(t, address).WithContext(ctx)
-			if user != "" {
-				req.Header.Set("Authorization", user)
+	for _, host := range []string{
+		"api.example",
+		strings.Repeat("a", maxKey-len("https://.example")-len(keyMark)-hashLen) + ".example", // KeyBy's key is as long as a key may be
+		strings.Repeat("a", maxKey-len("https://.example")) + ".example",
+		strings.Repeat("a", maxKey) + ".example",
+	} {
+		trial.InBubble(t, strconv.Itoa(len(host)), func(t *testing.T) {
+			rt := &Transport{Base: newScript("HTTP/1.1 302 Found\nRetry-After: 60"), Gate: new(Gate), Key: KeyBy("Authorization")}
+			byUser := func(address, user string) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				req := trial.NewRequest(t, address).WithContext(ctx)
+				if user != "" {
+					req.Header.Set("Authorization", user)
+				}
+				_, err := rt.RoundTrip(req)
+				return err
 			}
-			_, err := rt.RoundTrip(req)
-			return err
-		}
-		waits := func(address, user string) bool { return errors.As(byUser(address, user), new(*WaitError)) }
-		for _, address := range []string{"https://api.example/", "https://api.example:8443/", "http://api.example/"} {
+			waits := func(address, user string) bool { return errors.As(byUser(address, user), new(*WaitError)) }
+			for _, address := range []string{"https://" + host, "https://" + host + ":8443", "http://" + host} {
+				for _, user := range []string{"", "a", "b"} {
+					require.False(t, waits(address, user))
+					require.True(t, waits(address, user))
+				}
+			}
+			entered(t, rt.Gate, host+"#a", "302; Retry-After: 60")
+			rt.Gate.Forget(host)
+			pass, _ := rt.Gate.TryEnter(host + "#a")
+			require.Nil(t, pass, "the key is the caller's text")
+			rt.Gate.Forget("https://" + host)
 			for _, user := range []string{"", "a", "b"} {
-				require.False(t, waits(address, user))
-				require.True(t, waits(address, user))
+				require.False(t, waits("https://"+host, user))
+				require.True(t, waits("https://"+host+":8443", user))
+				require.True(t, waits("http://"+host, user))
 			}
-		}
-		entered(t, rt.Gate, "api.example#a", "302; Retry-After: 60")
-		rt.Gate.Forget("api.example")
-		pass, _ := rt.Gate.TryEnter("api.example#a")
-		require.Nil(t, pass, "the key is the caller's text")
-		rt.Gate.Forget("https://api.example")
-		for _, user := range []string{"", "a", "b"} {
-			require.False(t, waits("https://api.example/", user))
-			require.True(t, waits("https://api.example:8443/", user))
-			require.True(t, waits("http://api.example/", user))
-		}
-	})
+		})
+	}
 }
 
 // Two Transports and a client of another protocol share a Gate.
