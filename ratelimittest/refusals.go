@@ -16,8 +16,8 @@ import (
 type promise struct {
 	end    time.Time
 	source ratelimit.Source
-	first  time.Time // the end of the first promise since a request was served
-	broken int       // promises before it that were broken, since then
+	broken int       // promises before it that were broken, since a request was served
+	late   time.Time // the end of the latest of them, or of the first promise since then
 }
 
 // refusal checks whether a refusal was announced, and whether a request was refused after the
@@ -133,14 +133,14 @@ func (x *exchange) promised() {
 		rule, field = ruleTooSoon, text.RetryAfterKey
 	}
 	// A refusal before the end renews the promise, because the limiter may count refused requests.
-	// Rounding may have moved the first end.
+	// Rounding may have moved the end by a second.
 	end := x.received.Add(x.advice.Asked)
-	*r = promise{end, x.advice.Source, end, owed.broken}
-	if owed.end.IsZero() {
-		return
-	}
-	r.first = owed.first
-	if !x.sent.Before(owed.end) && x.sent.Sub(owed.first) >= time.Second {
+	*r = promise{end, x.advice.Source, owed.broken, owed.late}
+	switch {
+	case owed.end.IsZero():
+		r.late = end
+	case !x.sent.Before(owed.end) && x.sent.Sub(owed.late) >= time.Second:
+		r.late = owed.end
 		r.broken++
 		// A bucket gives back one unit at a time, and a request whose response was lost may
 		// have taken it. Three times in a row that is unlikely.
