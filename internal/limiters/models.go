@@ -27,7 +27,6 @@ type model struct {
 	asked   float64 // requests that the limiter may have counted
 	widest  int     // the most responses that overlapped with one response
 	jitter  float64 // seconds that the server adds to resets at random, at most
-	entire  float64
 	longest float64 // the longest reset, in seconds
 	each    span    // seconds between two tokens
 	wrong   fault   // why the model does not explain the latest response
@@ -81,12 +80,6 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost, capped: terms.caps(r)}
 	v.window = span{max(m.longest-rounding, shortest), math.Inf(1)}
-	if full := terms.Quota - cost*v.counts(); (m.kind == slidingLog || m.kind == slidingLast) && r.Remaining >= full && r.Reset >= 0 && r.Pending == 0 && r.Outcome == Served {
-		m.entire = max(m.entire, r.Reset+rounding+1) // only this request is in the log
-	}
-	if m.entire > 0 {
-		v.window.high = m.entire
-	}
 	if terms.Window > 0 {
 		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
 		if longest := 31 * day; terms.Window >= 28*day && terms.Window <= longest { // a month of the calendar
@@ -436,7 +429,7 @@ func (v *view) commit(t *track, s step) {
 		return
 	}
 	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
-	t.left, t.base, t.low = max(min(v.Remaining+1, s.filled), v.Remaining-0.5), v.Remaining, s.low
+	t.left, t.base, t.low = max(min(v.Remaining+1, s.filled), v.Remaining), v.Remaining, s.low
 	if v.capped {
 		t.left, t.base = v.Quota-v.cost*v.counts(), v.Quota-v.cost*v.counts()
 		t.low = t.base
