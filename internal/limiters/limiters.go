@@ -85,7 +85,6 @@ type Run struct {
 	responses int
 	since     int  // responses since the models began
 	again     bool // they began anew once
-	alone     int  // responses that one counter explains
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
@@ -186,21 +185,40 @@ func (r *Run) unlikely() (d Doubt, ok bool) {
 	return d, ok
 }
 
-// capped reports whether the models explain the responses of a server that lowers Remaining, as
-// draft-11 Section 8.5 recommends: in proportion to the reset.
+// capped reports whether the models explain the responses of a server that lowers Remaining in
+// proportion to the reset, as draft-11 Section 8.5 recommends.
 func (r *Run) capped() bool {
 	next := *r
 	next.terms.Slope = r.slope()
-	if next.terms.Slope == r.terms.Slope {
-		return false
+	return next.terms.Slope != r.terms.Slope && r.becomes(next)
+}
+
+// restarted begins all models anew with the latest response that may be the first of a
+// limiter, and reports whether a model explains the responses since then. The server may have
+// restarted as another kind of limiter.
+func (r *Run) restarted() bool {
+	first := len(r.events) - 1
+	for first > 0 && r.events[first].Remaining < r.full(&r.events[first]) {
+		first--
 	}
+	next := *r
+	next.again, next.events = true, r.events[first:]
+	return r.becomes(next)
+}
+
+// becomes reports whether a model explains all responses of another run. If so, r is that run.
+func (r *Run) becomes(next Run) bool {
 	next.models, next.since, next.apart = newModels(), 0, false
-	unexplained := func(e Response) bool { return !next.step(e) }
-	if slices.ContainsFunc(next.events, unexplained) {
+	if slices.ContainsFunc(next.events, func(e Response) bool { return !next.step(e) }) {
 		return false
 	}
 	*r = next
 	return true
+}
+
+// full returns the least that remains of the whole quota after a request and those that overlap.
+func (r *Run) full(e *Response) float64 {
+	return r.terms.Quota - r.Cost()*float64(1+e.Others+e.Pending)
 }
 
 // slope returns the lowest slope of a server that lowers Remaining, or 0 if the server does not seem
@@ -233,29 +251,6 @@ func (r *Run) slope() float64 {
 	return lowered.Slope
 }
 
-// restarted begins all models anew with the latest response that may be the first of a
-// limiter, and reports whether a model explains the responses since then. The server may have
-// restarted as another kind of limiter.
-func (r *Run) restarted() bool {
-	first := len(r.events) - 1
-	least := first - (r.responses - r.alone) + 1
-	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
-		first--
-	}
-	if first < least {
-		return false
-	}
-	next := *r
-	next.models, next.since, next.apart, next.again = newModels(), 0, false, true
-	next.events = r.events[first:]
-	unexplained := func(e Response) bool { return !next.step(e) }
-	if slices.ContainsFunc(next.events, unexplained) {
-		return false
-	}
-	*r = next
-	return true
-}
-
 // step drops the models that do not explain the response, and reports whether one is left.
 func (r *Run) step(now Response) bool {
 	r.models = slices.DeleteFunc(r.models, func(m *model) bool {
@@ -266,9 +261,6 @@ func (r *Run) step(now Response) bool {
 		r.apart = r.apart || m.moves > 3
 		return true
 	})
-	if slices.ContainsFunc(r.models, func(m *model) bool { return len(m.tracks) == 1 && m.slips == 0 }) {
-		r.alone = r.responses
-	}
 	return len(r.models) > 0
 }
 
@@ -317,14 +309,7 @@ func (r *Run) fall(now Response) []Doubt {
 	case f.least < f.most:
 		return []Doubt{{Rule: Uneven, Number: Remaining}}
 	case f.least > 1 && f.number >= 6:
-		lowered := Terms{Slope: r.slope()}
-		free := 0
-		for _, e := range r.events {
-			if !lowered.caps(&e) {
-				free++
-			}
-		}
-		return []Doubt{{Double, free > 1, Remaining, []any{f.least}}}
+		return []Doubt{{Double, r.slope() == 0, Remaining, []any{f.least}}}
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
 func (r *Run) surprises() (n int) {
 	for i, e := range r.events[1:] {
 		before := r.events[i]
-		full := e.Remaining >= r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending)
+		full := e.Remaining >= r.full(&e)
 		early := full && e.Remaining > before.Remaining+r.Cost()*float64(e.Pending) && e.Received < before.Sent+before.Reset-rounding
 		late := !full && before.Reset >= 0 && e.Sent > before.Received+before.Reset+rounding
 		if early || late {
