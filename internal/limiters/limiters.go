@@ -177,7 +177,7 @@ func (r *Run) unlikely() (d Doubt, ok bool) {
 	if r.responses < 2*often || r.responses%often > 0 || slices.ContainsFunc(r.models, likely) {
 		return Doubt{}, false
 	}
-	if _, lowered := r.explained(kinds, Terms{r.terms.Quota, r.terms.Window, r.slope()}, nil); lowered {
+	if r.explained(kinds, Terms{r.terms.Quota, r.terms.Window, r.slope()}, nil) >= 0 { // it lowers Remaining
 		return Doubt{}, false
 	}
 	d, ok = r.changed(fixedWindow + 1)

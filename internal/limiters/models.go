@@ -68,8 +68,9 @@ type view struct {
 	*Terms
 	*model
 	cost   float64
-	window span // seconds
-	capped bool // more may remain
+	window span    // seconds
+	capped bool    // more may remain
+	holds  float64 // Remaining, or the most that may remain if it is capped
 }
 
 // add reports whether the model explains a response. If so, it remembers the response.
@@ -78,26 +79,12 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.seen++
 	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
-	v := view{Response: r, Terms: terms, model: m, cost: cost, capped: terms.caps(r)}
-	v.window = span{max(m.longest-rounding, shortest), math.Inf(1)}
-	if terms.Window > 0 {
-		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
-		if longest := 31 * day; terms.Window >= 28*day && terms.Window <= longest { // a month of the calendar
-			v.window = span{28 * day, longest + 0.5}
-		}
+	v := view{Response: r, Terms: terms, model: m, cost: cost, capped: terms.caps(r), holds: r.Remaining}
+	if v.capped {
+		v.holds = v.fresh()
 	}
-	best, gap := -1, math.Inf(1)
-	var move step
-	for i := range m.tracks {
-		v.forget(&m.tracks[i])
-		s := v.step(&m.tracks[i])
-		likelier := s.gap < gap || s.gap == gap && (s.wider < move.wider || s.wider == move.wider && i == m.last)
-		if s.ok && likelier {
-			best, gap, move = i, s.gap, s
-		} else {
-			m.wrong = s.fault
-		}
-	}
+	v.window = terms.window(m.longest)
+	best, move := v.nearest()
 	switch {
 	case best >= 0:
 	case v.begin(most):
@@ -116,6 +103,37 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	return true
 }
 
+// window returns the length of a window in seconds. It is at least as long as the longest reset.
+func (t *Terms) window(longest float64) span {
+	const month = 31 * day
+	switch {
+	case t.Window <= 0:
+		return span{max(longest-rounding, shortest), math.Inf(1)}
+	case t.Window >= 28*day && t.Window <= month: // a month of the calendar
+		return span{28 * day, month + 0.5}
+	}
+	return span{max(t.Window-1, shortest), t.Window + 0.5}
+}
+
+// nearest returns the index of the track that explains the response best, and how; -1 if none does.
+func (v *view) nearest() (best int, move step) {
+	best, move.gap = -1, math.Inf(1)
+	for i := range v.tracks {
+		v.forget(&v.tracks[i])
+		s := v.step(&v.tracks[i])
+		switch {
+		case !s.ok:
+			v.wrong = s.fault
+		case s.gap < move.gap, s.gap == move.gap && (s.wider < move.wider || s.wider == move.wider && i == v.last):
+			best, move = i, s
+		}
+	}
+	return best, move
+}
+
+// fresh returns what remains at most after the request.
+func (v *view) fresh() float64 { return v.Quota - v.cost*v.counts() }
+
 // caps reports whether the server has lowered Remaining.
 func (t *Terms) caps(r *Response) bool {
 	return t.Slope > 0 && r.Reset >= 0 && r.Remaining == math.Floor(t.Slope*r.Reset+1e-9)
@@ -132,21 +150,17 @@ func (v *view) begin(most int) bool {
 		return false
 	}
 	if v.Reset >= 0 {
-		v.each = v.each.and(v.eachUnit(v.missing(v.Quota - v.cost*v.counts())))
-	}
-	remaining := v.Remaining
-	if v.capped {
-		remaining = v.Quota - v.cost*v.counts()
+		v.each = v.each.and(v.eachUnit(v.missing(v.fresh())))
 	}
 	t := track{
-		shown: v.Remaining, base: remaining, low: remaining, left: remaining, rolled: math.Inf(-1), begin: math.Inf(-1),
+		shown: v.Remaining, base: v.holds, low: v.holds, left: v.holds, rolled: math.Inf(-1), begin: math.Inf(-1),
 		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
 		end: v.ending(span{v.Sent, v.Received + v.window.high}),
 	}
 	v.enter(&t)
 	t.at.low = v.Sent
 	if v.isBucket() || v.kind == weighted {
-		t.left = min(remaining+1, v.Quota-v.cost*v.counts())
+		t.left = min(v.holds+1, v.fresh())
 	}
 	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
@@ -262,8 +276,7 @@ func (v *view) inWindow(t *track) step {
 	if most := v.jittered(); !over && v.Received >= t.end.low-1-most {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
-	fresh := v.Quota - v.cost*v.counts()
-	s := v.between(&track{}, v.Quota, fresh)
+	s := v.between(&track{}, v.Quota, v.fresh())
 	switch {
 	case !over && !fits, over && s.ok && !v.begins(t, now):
 		return failed(Reset, false, 0)
@@ -306,7 +319,7 @@ func (v *view) rate() span {
 // with a part of a unit, and as announced.
 func (v *view) refilled(t *track, rate float64) (filled, most float64) {
 	passed := max(v.Received-t.at.low, 0)
-	filled = min(v.after(t, t.left+rate*passed), v.Quota-v.cost*v.counts())
+	filled = min(v.after(t, t.left+rate*passed), v.fresh())
 	return filled, math.Floor(filled + 0.5)
 }
 
@@ -429,9 +442,5 @@ func (v *view) commit(t *track, s step) {
 		return
 	}
 	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
-	t.left, t.base, t.low = max(min(v.Remaining+1, s.filled), v.Remaining), v.Remaining, s.low
-	if v.capped {
-		t.left, t.base = v.Quota-v.cost*v.counts(), v.Quota-v.cost*v.counts()
-		t.low = t.base
-	}
+	t.left, t.base, t.low = max(min(v.holds+1, s.filled), v.holds), v.holds, s.low
 }

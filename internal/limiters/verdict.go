@@ -78,6 +78,16 @@ func (r *Run) doubt(rule Rule, number Number, args ...any) Doubt {
 	return Doubt{rule, !r.apart, number, args}
 }
 
+// A change is one number of a limiter that is not as announced, and the doubt if it explains all
+// responses.
+type change struct {
+	possible bool
+	terms    Terms
+	of       func(*Response) // nil is no change of the responses
+	windows  int             // windows that have to follow the first one
+	doubt    Doubt
+}
+
 // changed returns the fault that is shown by the first change with which one counter explains all
 // responses. Its kind is one of the first ones.
 func (r *Run) changed(among kind) (d Doubt, ok bool) {
@@ -89,44 +99,37 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 			rises++
 		}
 	}
-	explained := func(terms Terms, change func(*Response)) bool {
-		_, ok := r.explained(among, terms, change)
-		return ok
-	}
-	inSeconds := func(reset float64) float64 { return math.Ceil(reset / 1000) }
-	untilEnd := func(reset float64) float64 { return max(window-reset, 0) }
-	switch {
-	case longest >= 1000 && explained(r.terms, ofReset(inSeconds)):
-		return r.doubt(Unit, Reset, "milliseconds"), true
-	case highest > 0 && highest+1 != quota && explained(Terms{Quota: highest + 1, Window: window}, nil):
-		return r.doubt(Applied, Quota, quota, highest), true
-	case rises > 2 && explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
-		return r.doubt(Spent, Remaining, "it seems to be what is used"), true
-	case longest <= window+1 && explained(r.terms, ofReset(untilEnd)):
-		return r.doubt(Clock, Reset, "it seems to be the time that has passed"), true
+	inSeconds := ofReset(func(reset float64) float64 { return math.Ceil(reset / 1000) })
+	untilEnd := ofReset(func(reset float64) float64 { return max(window-reset, 0) })
+	used := func(e *Response) { e.Remaining = quota - e.Remaining }
+	list := []change{
+		{longest >= 1000, r.terms, inSeconds, 0, r.doubt(Unit, Reset, "milliseconds")},
+		{highest > 0 && highest+1 != quota, Terms{Quota: highest + 1, Window: window}, nil, 0, r.doubt(Applied, Quota, quota, highest)},
+		{rises > 2, r.terms, used, 0, r.doubt(Spent, Remaining, "it seems to be what is used")},
+		{longest <= window+1, r.terms, untilEnd, 0, r.doubt(Clock, Reset, "it seems to be the time that has passed")},
 	}
 	for _, factor := range []float64{2, 0.5, 0.001} {
-		if window <= 0 || among < kinds && factor < 0.5 {
-			continue
+		w, possible := factor*window, window > 0 && (among == kinds || factor >= 0.5)
+		list = append(list, change{possible, Terms{Quota: quota, Window: w}, nil, several(among), r.doubt(Window, Quota, w, window)})
+	}
+	for _, c := range list {
+		if c.possible && r.explained(among, c.terms, c.of) >= c.windows {
+			return c.doubt, true
 		}
-		if windows, ok := r.explained(among, Terms{Quota: quota, Window: factor * window}, nil); ok && (among == kinds || windows >= 2) {
-			return r.doubt(Window, Quota, factor*window, window), true
-		}
+	}
+	if among == kinds && r.wrong.number != Reset {
+		return Doubt{}, false
 	}
 	return r.returns(among, cmp.Or(window, longest))
 }
 
-// returns returns the fault of a reset that does not end when the quota is back. A restart or
-// another server can bring the quota back early, but seldom in time and several times.
+// returns returns the fault of a reset that does not end when the quota is back.
 func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
-	if among == kinds && r.wrong.number != Reset {
-		return Doubt{}, false
-	}
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {
-		windows, ok := r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none)
 		switch {
-		case !ok, among < kinds && (windows < 2 || factor < 2 && r.surprises() < 3):
+		case among < kinds && factor < 2 && r.surprises() < 3:
+		case r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none) < several(among):
 		case factor == 1:
 			return r.untrue(r.course()), true
 		default:
@@ -137,7 +140,7 @@ func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
 }
 
 // surprises returns how often the quota was back before the reset had ended, or was not back
-// afterwards.
+// afterwards. A restart or another server explains one or two.
 func (r *Run) surprises() (n int) {
 	for i, e := range r.events[1:] {
 		before := r.events[i]
@@ -160,9 +163,18 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 	}
 }
 
-// explained reports whether a model with one counter explains the responses with other terms, or
-// with a change; nil is no change. It also returns how many windows followed the first one.
-func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int, ok bool) {
+// several returns how many windows have to follow the first one, so that a restart does not explain
+// a fault as well. If no model of any kind is left, the first window shows it.
+func several(among kind) int {
+	if among < kinds {
+		return 2
+	}
+	return 0
+}
+
+// explained returns how many windows followed the first one if a model with one counter explains the
+// responses with other terms, or with a change. It returns -1 if none does. nil is no change.
+func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int) {
 	for _, m := range newModels()[:among] {
 		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
 		unexplained := func(e Response) bool {
@@ -172,10 +184,10 @@ func (r *Run) explained(among kind, terms Terms, change func(*Response)) (window
 			return !m.add(&e, &terms, r.Cost(), 1)
 		}
 		if !slices.ContainsFunc(r.events, unexplained) {
-			return m.windows, true
+			return m.windows
 		}
 	}
-	return 0, false
+	return -1
 }
 
 // stays returns how many requests were served since Remaining changed last.
