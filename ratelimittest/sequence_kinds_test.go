@@ -176,7 +176,7 @@ var (
 )
 
 // heldOut is the first seed of the runs to which no rule was adjusted.
-const heldOut = 1 << 41
+const heldOut = 1 << 42
 
 // A tally is what the Sequence finds in the runs of one kind of server.
 type tally struct {
