@@ -309,7 +309,9 @@ func (r *Run) fall(now Response) []Doubt {
 	case f.least < f.most:
 		return []Doubt{{Rule: Uneven, Number: Remaining}}
 	case f.least > 1 && f.number >= 6:
-		return []Doubt{{Double, r.slope() == 0, Remaining, []any{f.least}}}
+		lowered := Terms{Slope: r.slope()}
+		free := slices.DeleteFunc(slices.Clone(r.events), func(e Response) bool { return lowered.caps(&e) })
+		return []Doubt{{Double, len(free) > 1, Remaining, []any{f.least}}}
 	}
 	return nil
 }
