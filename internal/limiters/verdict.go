@@ -204,10 +204,10 @@ func (r *Run) stays(now Response) int {
 // stands reports whether Remaining stays the same although more requests were served than all
 // counters together can have given back.
 func (r *Run) stands() bool {
-	now, lowered := r.events[len(r.events)-1], Terms{Slope: r.slope()}
-	first, longest := now, r.terms.Window
-	served, away, free := 0.0, 0.0, false // away: its unit cannot be back
-	for _, e := range slices.Backward(r.events) {
+	first := len(r.events) - 1
+	now, longest := r.events[first], r.terms.Window
+	served, away := 0.0, 0.0 // away: its unit cannot be back
+	for i, e := range slices.Backward(r.events) {
 		if e.Outcome == Refused || e.Remaining != now.Remaining {
 			break
 		}
@@ -219,17 +219,25 @@ func (r *Run) stands() bool {
 		if now.Received < e.Sent+reset-rounding {
 			away += e.counts()
 		}
-		first, longest, free = e, max(longest, e.Reset), free || !lowered.caps(&e)
+		first, longest = i, max(longest, e.Reset)
 	}
 	if missing := (r.terms.Quota - now.Remaining) / r.Cost(); away > maxTracks*max(missing, 1) {
 		return true
 	}
+	if r.falls.least > 0 || longest <= 0 {
+		return false
+	}
 	// Remaining has never moved, so units came back at the rate of the policy at most.
-	back := maxTracks + (now.Received-first.Sent)*r.terms.Quota/longest
-	if first.Reset >= 0 && now.Received >= first.Sent+first.Reset-rounding { // a window may have ended
+	from := &r.events[first]
+	back := maxTracks + (now.Received-from.Sent)*r.terms.Quota/longest
+	if from.Reset >= 0 && now.Received >= from.Sent+from.Reset-rounding { // a window may have ended
 		back += maxTracks
 	}
-	return r.falls.least == 0 && free && longest > 0 && served > back
+	if served <= back {
+		return false
+	}
+	lowered := Terms{Slope: r.slope()}
+	return slices.ContainsFunc(r.events[first:], func(e Response) bool { return !lowered.caps(&e) })
 }
 
 // upwards describes how Remaining does not fall.
