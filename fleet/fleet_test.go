@@ -1,89 +1,35 @@
 package fleet
 
 import (
-	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
-// A window is a server that allows each credential a number of requests in each window. A
-// window begins when the previous one ends.
-type window struct {
-	quota  int
-	length time.Duration
-	takes  time.Duration // time for a response
-	unix   bool          // it announces points in time, in an older form
-
-	mu              sync.Mutex
-	began           map[string]time.Time
-	used            map[string]int
-	served, refused int
-}
-
-func (s *window) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header, status := s.count(r.Header.Get("Authorization"))
-	for name, lines := range header {
-		w.Header()[name] = lines
+// window returns a server that allows each credential a number of requests in each window. A window
+// begins with the first request after the last one.
+func window(quota int64, length, takes time.Duration) *ratelimittest.API {
+	p := ratelimit.Policy{Name: "default", Quota: quota, Window: ratelimit.CeilSeconds(length)}
+	return &ratelimittest.API{
+		Limits: []ratelimittest.Limit{{Policy: p, Kind: ratelimittest.WindowFromFirst}}, Latency: takes, Bare: true,
+		Key: func(r *http.Request) string { return r.Header.Get("Authorization") },
 	}
-	time.Sleep(s.takes)
-	w.WriteHeader(status)
-}
-
-// count counts a request, and returns the fields and the status of its response.
-func (s *window) count(user string) (http.Header, int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.began == nil {
-		s.began, s.used = make(map[string]time.Time), make(map[string]int)
-	}
-	now := time.Now()
-	if s.began[user].IsZero() {
-		s.began[user] = now
-	}
-	if over := now.Sub(s.began[user]) / s.length; over > 0 {
-		s.began[user], s.used[user] = s.began[user].Add(over*s.length), 0
-	}
-	status := http.StatusOK
-	if s.used[user] >= s.quota {
-		status = http.StatusTooManyRequests
-		s.refused++
-	} else {
-		s.used[user]++
-		s.served++
-	}
-	h, ends := make(http.Header), s.began[user].Add(s.length)
-	if s.unix {
-		h.Set("X-RateLimit-Limit", strconv.Itoa(s.quota))
-		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.quota-s.used[user]))
-		h.Set("X-RateLimit-Reset", strconv.FormatInt(ends.Add(time.Second-1).Unix(), 10))
-		return h, status
-	}
-	f := announce.FixedWindow{Name: "default", Quota: int64(s.quota), Used: int64(s.used[user]), Window: s.length, Left: ends.Sub(now)}.Fields()
-	if err := f.Set(h); err != nil {
-		panic(err)
-	}
-	return h, status
-}
-
-func (s *window) counts() (served, refused int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.served, s.refused
 }
 
 // fiftyIn5s is the server that README.md measures.
-func fiftyIn5s() *window {
-	return &window{quota: 50, length: 5 * time.Second, takes: 50 * time.Millisecond}
+func fiftyIn5s() *ratelimittest.API { return window(50, 5*time.Second, 50*time.Millisecond) }
+
+// countsOf returns how many requests were served and refused.
+func countsOf(s *ratelimittest.API) (served, refused int) {
+	c := s.Counts()
+	return int(c.Served), int(c.Refused)
 }
 
 func serve(t testing.TB, h http.Handler) string {
@@ -103,7 +49,7 @@ func TestFleetShares(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		requests []int
-		set      func(*window, []job)
+		set      func(*ratelimittest.API, []job)
 		took     time.Duration // at most; each unused window costs 5 s, which a busy machine may cause
 		refused  int           // at most
 	}{
@@ -111,7 +57,7 @@ func TestFleetShares(t *testing.T) {
 		{name: "skewed", requests: []int{260, 20, 20}, took: 36 * time.Second, refused: 2},
 		{
 			name: "two credentials", requests: []int{200, 200, 200}, took: 36 * time.Second, refused: 4,
-			set: func(_ *window, jobs []job) {
+			set: func(_ *ratelimittest.API, jobs []job) {
 				for i := range jobs {
 					jobs[i].Credential = []string{"Bearer one", "Bearer two"}
 				}
@@ -119,8 +65,8 @@ func TestFleetShares(t *testing.T) {
 		},
 		{
 			name: "clocks 60 s apart, points in time", requests: []int{100, 100, 100}, took: 36 * time.Second, refused: 2,
-			set: func(s *window, jobs []job) {
-				s.unix = true
+			set: func(s *ratelimittest.API, jobs []job) {
+				s.Dialects = []*ratelimit.Dialect{ratelimit.XRateLimitUnix}
 				jobs[0].Ahead, jobs[2].Ahead = -60*time.Second, 60*time.Second
 			},
 		},
@@ -182,13 +128,13 @@ func fleetOf(t *testing.T, n int, j job) (all []*process) {
 func TestFleetKill(t *testing.T) {
 	t.Parallel()
 	redis, s := startStore(t), fiftyIn5s()
-	s.takes = 200 * time.Millisecond
+	s.Latency = 200 * time.Millisecond
 	all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
-	require.Eventually(t, func() bool { served, _ := s.counts(); return served >= 60 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { served, _ := countsOf(s); return served >= 60 }, time.Minute, time.Millisecond)
 	require.NoError(t, all[0].cmd.Process.Kill())
 	got := tallies(t, all[1:]...)
 	require.Equal(t, []int{200, 0}, []int{got.Served, got.Failed})
-	_, refused := s.counts()
+	_, refused := countsOf(s)
 	t.Logf("%d refused", refused)
 	require.LessOrEqual(t, refused, 2)
 	require.Eventually(t, func() bool { return redis.underWay(t) == 0 }, 2*leaseTime, 50*time.Millisecond)
@@ -200,7 +146,7 @@ func TestFleetJoin(t *testing.T) {
 	redis, s := startStore(t), fiftyIn5s()
 	url := serve(t, s)
 	first := job{Redis: redis.addr, URL: url, Workers: 8, Requests: 80}.start(t)
-	require.Eventually(t, func() bool { served, _ := s.counts(); return served == 50 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { served, _ := countsOf(s); return served == 50 }, time.Minute, time.Millisecond)
 	time.Sleep(time.Second)
 	second := job{Redis: redis.addr, URL: url, Workers: 20, Requests: 30}.start(t)
 	require.Equal(t, tally{Served: 110}, tallies(t, first, second))
@@ -225,7 +171,7 @@ func TestFleetStoreIsAway(t *testing.T) {
 			redis, s := startStore(t), fiftyIn5s()
 			began := time.Now()
 			all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100, Timeout: 250 * time.Millisecond})
-			require.Eventually(t, func() bool { served, _ := s.counts(); return served >= tc.served }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { served, _ := countsOf(s); return served >= tc.served }, time.Minute, time.Millisecond)
 			time.Sleep(tc.after)
 			tc.leave(t, redis)
 			time.Sleep(8 * time.Second)
@@ -262,9 +208,9 @@ func TestFleetWithoutStore(t *testing.T) {
 func TestFleetStop(t *testing.T) {
 	t.Parallel()
 	redis, s := startStore(t), fiftyIn5s()
-	s.takes = 200 * time.Millisecond
+	s.Latency = 200 * time.Millisecond
 	all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
-	require.Eventually(t, func() bool { served, _ := s.counts(); return served >= 60 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { served, _ := countsOf(s); return served >= 60 }, time.Minute, time.Millisecond)
 	require.NoError(t, all[0].cmd.Process.Signal(syscall.SIGSTOP))
 	got := tallies(t, all[1:]...)
 	require.NoError(t, all[0].cmd.Process.Signal(syscall.SIGCONT))
@@ -278,7 +224,7 @@ func TestFleetStop(t *testing.T) {
 func TestFleetLongAnswers(t *testing.T) {
 	t.Parallel()
 	redis := startStore(t)
-	s := &window{quota: 20, length: time.Minute, takes: 30 * time.Second}
+	s := window(20, time.Minute, 30*time.Second)
 	all := fleetOf(t, 2, job{Redis: redis.addr, URL: serve(t, s), Workers: 5, Requests: 5})
 	require.Eventually(t, func() bool { return redis.underWay(t) == 10 }, time.Minute, 10*time.Millisecond)
 	for range 25 {
@@ -310,65 +256,27 @@ func TestFleetScriptsFlushed(t *testing.T) {
 	require.LessOrEqual(t, got.Refused, 2)
 }
 
-// A meter is a server of language models. It has buckets of requests and of tokens, and sends
-// the fields of OpenAI or of Anthropic.
-type meter struct {
-	anthropic bool
-
-	mu              sync.Mutex
-	at              time.Time
-	left            [2]float64 // requests, tokens
-	served, refused int
-}
-
-// A minute of the meter lasts 5 s.
-var meterQuota = [2]float64{60, 50000}
-
-const meterMinute = 5 * time.Second
-
-func (s *meter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, takes := time.Now(), [2]float64{1, 1000}
-	for i, quota := range meterQuota {
-		if s.at.IsZero() {
-			s.left[i] = quota
-		}
-		s.left[i] = min(quota, s.left[i]+quota*now.Sub(s.at).Seconds()/meterMinute.Seconds())
+// meter returns a server of language models: of 60 requests and 50,000 tokens in 5 s, in buckets.
+// Each request takes 1000 tokens.
+func meter(t *testing.T, vendor string) *ratelimittest.API {
+	t.Helper()
+	s, err := ratelimittest.Like(vendor)
+	require.NoError(t, err)
+	s.Limits, s.Bare = s.Limits[:2], true // requests and tokens
+	for i, quota := range []int64{60, 50_000} {
+		s.Limits[i].Policy.Quota, s.Limits[i].Policy.Window = quota, ratelimit.SecondsOf(5)
 	}
-	s.at = now
-	status := http.StatusOK
-	if s.left[0] < takes[0] || s.left[1] < takes[1] {
-		status = http.StatusTooManyRequests
-		s.refused++
-	} else {
-		s.served++
-		s.left[0] -= takes[0]
-		s.left[1] -= takes[1]
-	}
-	for i, unit := range []string{"requests", "tokens"} {
-		full := time.Duration((1 - s.left[i]/meterQuota[i]) * float64(meterMinute))
-		quota, left := fmt.Sprint(int(meterQuota[i])), fmt.Sprint(int(math.Floor(s.left[i])))
-		if s.anthropic {
-			w.Header().Set("Anthropic-RateLimit-"+unit+"-Limit", quota)
-			w.Header().Set("Anthropic-RateLimit-"+unit+"-Remaining", left)
-			w.Header().Set("Anthropic-RateLimit-"+unit+"-Reset", now.Add(full+time.Second-1).UTC().Format(time.RFC3339))
-		} else {
-			w.Header().Set("X-RateLimit-Limit-"+unit, quota)
-			w.Header().Set("X-RateLimit-Remaining-"+unit, left)
-			w.Header().Set("X-RateLimit-Reset-"+unit, full.Round(time.Millisecond).String())
-		}
-	}
-	w.WriteHeader(status)
+	s.Cost = func(*http.Request) map[ratelimit.Unit]int64 { return map[ratelimit.Unit]int64{"tokens": 1000} }
+	return s
 }
 
 // Requests cost tokens, which are restored continuously. The test does not run next to the
 // others, because an answer that is late on a busy machine costs a refusal.
 func TestFleetTokens(t *testing.T) {
-	for _, anthropic := range []bool{false, true} {
-		t.Run(fmt.Sprintf("anthropic %t", anthropic), func(t *testing.T) {
+	for _, vendor := range []string{"openai", "anthropic"} {
+		t.Run(vendor, func(t *testing.T) {
 			t.Parallel()
-			redis, s := startStore(t), &meter{anthropic: anthropic}
+			redis, s := startStore(t), meter(t, vendor)
 			j := job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 60, Tokens: 1000}
 			began := time.Now()
 			got := tallies(t, fleetOf(t, 3, j)...) // 50 at once and then 10 a second: the ideal is 13 s
@@ -382,7 +290,7 @@ func TestFleetTokens(t *testing.T) {
 
 // KeyBy returns the same key in every process. The key does not contain the credential.
 func TestFleetKeysAreEqual(t *testing.T) {
-	redis, s := startStore(t), &window{quota: 50, length: time.Minute}
+	redis, s := startStore(t), window(50, time.Minute, 0)
 	j := job{Redis: redis.addr, URL: serve(t, s), Workers: 1, Requests: 1, Credential: []string{"Bearer s3cret"}}
 	require.Equal(t, tally{Served: 1}, j.start(t).tally(t))
 	keys := redis.keys(t)

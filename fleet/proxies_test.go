@@ -64,11 +64,11 @@ func TestProxies(t *testing.T) {
 				})
 			}
 			if kill {
-				require.Eventually(t, func() bool { served, _ := s.counts(); return served >= 60 }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { served, _ := countsOf(s); return served >= 60 }, time.Minute, time.Millisecond)
 				require.NoError(t, proxies[0].cmd.Process.Kill())
 			}
 			all.Wait()
-			served, refused := s.counts()
+			served, refused := countsOf(s)
 			t.Logf("%.1f s, %d served, %d refused, %d lost", time.Since(began).Seconds(), served, refused, lost.Load())
 			require.LessOrEqual(t, refused, 2)
 			if !kill {

@@ -116,7 +116,7 @@ func TestFleetEqualShares(t *testing.T) {
 		{"two", 2, 4, &bucket{quota: 5000, rate: 1000}, 200},
 		{"three", 3, 4, &bucket{quota: 5000, rate: 1000}, 200},
 		{"slow answers", 2, 10, &bucket{quota: 5000, rate: 1000, takes: time.Second}, 200},
-		{"requests", 2, 4, &window{quota: 20, length: 2 * time.Second, takes: 20 * time.Millisecond}, 0},
+		{"requests", 2, 4, window(20, 2*time.Second, 20*time.Millisecond), 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -203,8 +203,8 @@ func TestFleetClockBack(t *testing.T) {
 		tokens int64
 		back   time.Duration
 	}{
-		{"requests", &window{quota: 20, length: time.Second, takes: 20 * time.Millisecond}, 0, 20 * time.Second},
-		{"requests, forward", &window{quota: 20, length: time.Second, takes: 20 * time.Millisecond}, 0, -20 * time.Second},
+		{"requests", window(20, time.Second, 20*time.Millisecond), 0, 20 * time.Second},
+		{"requests, forward", window(20, time.Second, 20*time.Millisecond), 0, -20 * time.Second},
 		{"tokens", &bucket{quota: 5000, rate: 1000}, 200, 20 * time.Second},
 		{"tokens, a day", &bucket{quota: 5000, rate: 1000}, 200, 24 * time.Hour},
 	} {

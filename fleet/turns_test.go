@@ -254,19 +254,14 @@ func TestTurnsGivenBack(t *testing.T) {
 // through Redis.
 func TestTurnsAlone(t *testing.T) {
 	store := startStore(t)
-	s := &window{quota: 20, length: time.Second}
-	base := roundTrip(func(r *http.Request) (*http.Response, error) {
-		h, status := s.count("")
-		time.Sleep(10 * time.Millisecond)
-		return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, Request: r}, nil
-	})
+	s := window(20, time.Second, 10*time.Millisecond)
 	var both [2]*Turns
 	var all sync.WaitGroup
 	var stopped atomic.Bool
 	for i := range both {
 		rdb := redis.NewClient(&redis.Options{Addr: store.addr})
 		defer rdb.Close()
-		both[i] = &Turns{Redis: rdb, Base: base}
+		both[i] = &Turns{Redis: rdb, Base: s.RoundTripper()}
 		client := &http.Client{Transport: &obey.Transport{Base: both[i]}}
 		for range 4 {
 			all.Go(func() {
@@ -284,8 +279,8 @@ func TestTurnsAlone(t *testing.T) {
 	defer all.Wait()
 	defer stopped.Store(true)
 	served := func(n int) {
-		before, _ := s.counts()
-		until(t, func() bool { now, _ := s.counts(); return now >= before+n })
+		before, _ := countsOf(s)
+		until(t, func() bool { now, _ := countsOf(s); return now >= before+n })
 	}
 	processes := func(n int) {
 		until(t, func() bool {
@@ -303,7 +298,7 @@ func TestTurnsAlone(t *testing.T) {
 	until(t, func() bool { return both[0].asks() && both[1].asks() })
 	processes(2)
 	served(40)
-	_, refused := s.counts()
+	_, refused := countsOf(s)
 	t.Logf("%d refused", refused)
 	require.LessOrEqual(t, refused, 10)
 }

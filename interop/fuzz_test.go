@@ -4,26 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
-
-const fuzzFile = "../docs/vectors.md"
 
 // TestFuzz runs ratelimit fuzz against parsers in several languages, and compares its findings with
 // docs/vectors.md.
 func TestFuzz(t *testing.T) {
 	needNode(t)
-	program, own := buildProgram(t), filepath.Join(t.TempDir(), "fuzz.exe")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", own, "./fuzz").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	program := buildCommand(t)
 	var rows strings.Builder
 	rows.WriteString("| parser | cases that differ | section | the program | smallest case |\n|---|---|---|---|---|\n")
 	for _, p := range []struct {
@@ -31,7 +25,6 @@ func TestFuzz(t *testing.T) {
 		command []string
 		right   bool
 	}{
-		{"httpsfv " + version(t, "github.com/dunglas/httpsfv"), []string{own}, true},
 		{"structured-headers " + version(t, "structured-headers"), []string{"node", "node/fuzz.mjs"}, false},
 		{"Python, in eighty lines", []string{"python3", "python/careful.py"}, true},
 		{"Python, in twenty lines", []string{"python3", "python/fuzz.py"}, false},
@@ -51,15 +44,7 @@ func TestFuzz(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	old, err := os.ReadFile(fuzzFile)
-	require.NoError(t, err)
-	text, err := block.Replace(string(old), "fuzzed", rows.String())
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(fuzzFile, []byte(text), 0o644))
-		return
-	}
-	require.Equal(t, text, string(old), "docs/vectors.md is out of date: go test -run TestFuzz . -update")
+	trial.CheckSection(t, "../docs/vectors.md", "fuzzed", rows.String())
 }
 
 var (

@@ -37,38 +37,46 @@ func serve(newHandler func(*testing.T) http.Handler) func(*testing.T) string {
 	}
 }
 
-func httprateServer(*testing.T) http.Handler {
-	return httprate.LimitBy(3, time.Minute, httprate.Key("*"))(ok)
+func httprateServer(limit int, window time.Duration, h http.Handler) func(*testing.T) http.Handler {
+	return func(*testing.T) http.Handler { return httprate.LimitBy(limit, window, httprate.Key("*"))(h) }
 }
 
-func ululeServer(*testing.T) http.Handler {
-	rate := ulule.Rate{Period: time.Minute, Limit: 3}
-	return ululehttp.NewMiddleware(ulule.New(ululestore.NewStore(), rate)).Handler(ok)
+func ululeServer(limit int64, window time.Duration, h http.Handler) func(*testing.T) http.Handler {
+	return func(*testing.T) http.Handler {
+		rate := ulule.Rate{Period: window, Limit: limit}
+		return ululehttp.NewMiddleware(ulule.New(ululestore.NewStore(), rate)).Handler(h)
+	}
 }
 
-func throttledServer(t *testing.T) http.Handler {
-	store, err := throttledstore.NewCtx(16)
-	require.NoError(t, err)
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(3), MaxBurst: 2})
-	require.NoError(t, err)
-	return (&throttled.HTTPRateLimiterCtx{RateLimiter: limiter}).RateLimit(ok)
+func throttledServer(rate throttled.Rate, burst int, h http.Handler) func(*testing.T) http.Handler {
+	return func(t *testing.T) http.Handler {
+		store, err := throttledstore.NewCtx(16)
+		require.NoError(t, err)
+		limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: rate, MaxBurst: burst - 1})
+		require.NoError(t, err)
+		return (&throttled.HTTPRateLimiterCtx{RateLimiter: limiter}).RateLimit(h)
+	}
 }
 
-func goLimiterServer(t *testing.T) http.Handler {
-	store, err := memorystore.New(&memorystore.Config{Tokens: 3, Interval: time.Minute})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close(t.Context())) })
-	middleware, err := httplimit.NewMiddleware(store, httplimit.IPKeyFunc())
-	require.NoError(t, err)
-	return middleware.Handle(ok)
+func goLimiterServer(limit uint64, window time.Duration, h http.Handler) func(*testing.T) http.Handler {
+	return func(t *testing.T) http.Handler {
+		store, err := memorystore.New(&memorystore.Config{Tokens: limit, Interval: window})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close(t.Context())) })
+		middleware, err := httplimit.NewMiddleware(store, httplimit.IPKeyFunc())
+		require.NoError(t, err)
+		return middleware.Handle(h)
+	}
 }
 
 func tollbooth7Server(*testing.T) http.Handler {
 	return tollbooth7.LimitHandler(tollbooth7.NewLimiter(3, nil), ok)
 }
 
-func tollbooth8Server(*testing.T) http.Handler {
-	return tollbooth8.HTTPMiddleware(tollbooth8.NewLimiter(3, nil))(ok)
+func tollbooth8Server(perSecond float64, h http.Handler) func(*testing.T) http.Handler {
+	return func(*testing.T) http.Handler {
+		return tollbooth8.HTTPMiddleware(tollbooth8.NewLimiter(perSecond, nil))(h)
+	}
 }
 
 func ginServer(*testing.T) http.Handler {

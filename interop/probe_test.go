@@ -5,22 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
-
-const probeFile = "../docs/probe.md"
 
 // knownFaults are the known faults of servers, by name: `rule field`. Other servers are honest.
 var knownFaults = map[string][]string{
@@ -60,7 +54,7 @@ var faultyServers = []server{
 // docs/probe.md.
 func TestProbe(t *testing.T) {
 	t.Parallel() // it waits half a minute for windows to begin
-	program := buildProgram(t)
+	program := buildCommand(t)
 	var rows strings.Builder
 	rows.WriteString("| limiter | version | form | served | refused | faults |\n|---|---|---|---|---|---|\n")
 	for _, s := range append(servers[:len(servers):len(servers)], faultyServers...) {
@@ -91,15 +85,7 @@ func TestProbe(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	old, err := os.ReadFile(probeFile)
-	require.NoError(t, err)
-	text, err := block.Replace(string(old), "probed", rows.String())
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(probeFile, []byte(text), 0o644))
-		return
-	}
-	require.Equal(t, text, string(old), "docs/probe.md is out of date: go test -run TestProbe . -update")
+	trial.CheckSection(t, "../docs/probe.md", "probed", rows.String())
 }
 
 // probeServer probes a server. It tries again if the server was too slow for its window.
@@ -134,34 +120,6 @@ func askOn(t *testing.T, url string, known []string) {
 			}
 		}
 	}
-}
-
-// After an interrupt the program ends at once, with its report.
-func TestProbeInterrupt(t *testing.T) {
-	asked := make(chan struct{}, 100)
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
-	defer s.Close()
-	cmd := exec.CommandContext(t.Context(), buildProgram(t), "probe", "-n", "100", "-rate", "0.01", "-timeout", "1h", s.URL)
-	var stdout bytes.Buffer
-	cmd.Stdout = &stdout
-	require.NoError(t, cmd.Start())
-	<-asked
-	time.Sleep(100 * time.Millisecond) // until the response has arrived
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.Error(t, cmd.Wait())
-	require.Equal(t, 130, cmd.ProcessState.ExitCode())
-	require.Contains(t, stdout.String(), "1 sent, 1 answered, 0 refused; it was interrupted")
-}
-
-// buildProgram builds cmd/ratelimit of the root module.
-func buildProgram(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "ratelimit.exe")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/ratelimit")
-	build.Dir = ".."
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
 }
 
 // A probeResult is the output of ratelimit probe -json.

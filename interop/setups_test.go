@@ -5,26 +5,17 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	tollbooth8 "github.com/didip/tollbooth/v8"
-	"github.com/go-chi/httprate"
-	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/interop/internal/peers"
 	"github.com/httpfields/ratelimit/obey"
-	"github.com/sethvargo/go-limiter/httplimit"
-	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/stretchr/testify/require"
 	"github.com/throttled/throttled/v2"
-	throttledstore "github.com/throttled/throttled/v2/store/memstore"
-	ulule "github.com/ulule/limiter/v3"
-	ululehttp "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
-	ululestore "github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
 // A setup is an existing limiter in front of a handler that takes 50 ms.
@@ -53,15 +44,6 @@ var (
 	refusedByConcurrency = [3]int{12, 12, 12}
 )
 
-// behind returns a function that starts a proxy.
-func behind(program, config string) func(*testing.T) string {
-	p := proxy{program: program, config: config}
-	return func(t *testing.T) string {
-		needProgram(t, p.program)
-		return p.start(t)
-	}
-}
-
 // slowly responds after 50 ms.
 var slowly = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 	select {
@@ -80,31 +62,11 @@ var setups = []setup{
 	{name: "express-rate-limit 50 per 5 s, draft-8", start: node("load.mjs", "draft-8")},
 	{name: "express-rate-limit 50 per 5 s, draft-7", start: node("load.mjs", "draft-7")},
 	{name: "express-rate-limit 50 per 5 s, X-RateLimit", start: node("load.mjs", "legacy")},
-	{name: "ulule/limiter 50 per 5 s", start: serve(func(*testing.T) http.Handler {
-		rate := ulule.Rate{Period: 5 * time.Second, Limit: 50}
-		return ululehttp.NewMiddleware(ulule.New(ululestore.NewStore(), rate)).Handler(slowly)
-	})},
-	{name: "go-limiter 50 per 5 s", start: serve(func(t *testing.T) http.Handler {
-		store, err := memorystore.New(&memorystore.Config{Tokens: 50, Interval: 5 * time.Second})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, store.Close(t.Context())) })
-		middleware, err := httplimit.NewMiddleware(store, httplimit.IPKeyFunc())
-		require.NoError(t, err)
-		return middleware.Handle(slowly)
-	})},
-	{name: "tollbooth 10 per s", start: serve(func(*testing.T) http.Handler {
-		return tollbooth8.HTTPMiddleware(tollbooth8.NewLimiter(10, nil))(slowly)
-	})},
-	{name: "httprate 50 per 5 s, a sliding counter", start: serve(func(*testing.T) http.Handler {
-		return httprate.LimitBy(50, 5*time.Second, httprate.Key("*"))(slowly)
-	})},
-	{name: "throttled 10 per s, GCRA with burst 5", start: serve(func(t *testing.T) http.Handler {
-		store, err := throttledstore.NewCtx(16)
-		require.NoError(t, err)
-		limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(10), MaxBurst: 4})
-		require.NoError(t, err)
-		return (&throttled.HTTPRateLimiterCtx{RateLimiter: limiter}).RateLimit(slowly)
-	})},
+	{name: "ulule/limiter 50 per 5 s", start: serve(ululeServer(50, 5*time.Second, slowly))},
+	{name: "go-limiter 50 per 5 s", start: serve(goLimiterServer(50, 5*time.Second, slowly))},
+	{name: "tollbooth 10 per s", start: serve(tollbooth8Server(10, slowly))},
+	{name: "httprate 50 per 5 s, a sliding counter", start: serve(httprateServer(50, 5*time.Second, slowly))},
+	{name: "throttled 10 per s, GCRA with burst 5", start: serve(throttledServer(throttled.PerSec(10), 5, slowly))},
 }
 
 // setupJobs are the loads of each setup.
@@ -177,16 +139,13 @@ func TestSetups(t *testing.T) {
 	all.Wait()
 	table := setupTable(outcomes)
 	t.Log("\n" + table)
-	old, err := os.ReadFile(simulationFile)
-	require.NoError(t, err)
-	text, err := block.Replace(string(old), "setups", table)
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(simulationFile, []byte(text), 0o644))
+	if *trial.Update {
+		trial.CheckSection(t, simulationFile, "setups", table)
 		return
 	}
+	_, old := trial.ReadSection(t, simulationFile, "setups")
 	for i, s := range setups {
-		require.Contains(t, string(old), "| "+s.name+" | ")
+		require.Contains(t, old, "| "+s.name+" | ")
 		for j := range setupJobs {
 			ours := mean(outcomes[i][j][0])
 			require.Zero(t, ours.given, "%s, job %d: not done", s.name, j+1)
@@ -226,7 +185,7 @@ func doJobs(address string, jobs, workers int, wrap func(http.RoundTripper) http
 	base := &http.Transport{MaxIdleConnsPerHost: min(workers, 50), IdleConnTimeout: 5 * time.Second}
 	defer base.CloseIdleConnections()
 	var refused, done, next atomic.Int64
-	client := &http.Client{Transport: wrap(roundTrip(func(req *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: wrap(trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
 		resp, err := base.RoundTrip(req)
 		if err == nil && resp.StatusCode != http.StatusOK {
 			refused.Add(1)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
-	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -140,14 +140,5 @@ func TestVendors(t *testing.T) {
 		}
 		table += fmt.Sprintf("| `%s.json` | %d | %d | %d | %d | %d | %d |\n", file, known, read, len(single), ours, right, wrong)
 	}
-	const name = "../docs/older.md"
-	old, err := os.ReadFile(name)
-	require.NoError(t, err)
-	text, err := block.Replace(string(old), "vendors", table)
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-		return
-	}
-	require.Equal(t, text, string(old), "docs/older.md is out of date: go test -run TestVendors . -update")
+	trial.CheckSection(t, "../docs/older.md", "vendors", table)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/obey"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
 // roundTrip is a server for the examples.
@@ -152,23 +153,15 @@ func ExampleKeyBy() {
 	client.CloseIdleConnections()
 }
 
-// gitHub answers like GitHub: nothing is left of search, and much of core.
-func gitHub(w http.ResponseWriter, r *http.Request) {
-	limit := ratelimit.Limit{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}
-	policy := ratelimit.Policy{Name: "core", Quota: 5000}
-	if strings.HasPrefix(r.URL.Path, "/search/") {
-		limit = ratelimit.Limit{Name: "search", Remaining: 0, Reset: ratelimit.SecondsOf(60)}
-		policy = ratelimit.Policy{Name: "search", Quota: 30}
-	}
-	f := ratelimit.Fields{Policies: []ratelimit.Policy{policy}, Limits: []ratelimit.Limit{limit}}
-	if err := ratelimit.GitHub.Set(w.Header(), f, time.Now()); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	}
-}
-
 // GitHub counts its resources separately, so an exhausted search delays no other request.
 func ExampleTransport_github() {
-	server := httptest.NewServer(http.HandlerFunc(gitHub))
+	core, _ := ratelimittest.Like("github")
+	search, _ := ratelimittest.Like("github")
+	search.Limits[0].Policy.Name, search.Limits[0].Policy.Quota = "search", 1
+	paths := http.NewServeMux()
+	paths.Handle("/", core)
+	paths.Handle("/search/", search)
+	server := httptest.NewServer(paths)
 	defer server.Close()
 	client := &http.Client{Transport: &obey.Transport{}}
 	for _, path := range []string{"/search/issues", "/search/issues", "/repos/golang/go", "/users/gopher"} {

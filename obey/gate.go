@@ -399,7 +399,7 @@ func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stoc
 		}
 		out.Stocks = append(out.Stocks, s)
 		switch {
-		case s.Left > 0:
+		case s.Remaining > 0:
 		case isMetered(&s, prices):
 			metered = true
 		default:
@@ -432,9 +432,9 @@ func atOnce(policies []ratelimit.Policy) (n int64) {
 // stockOf converts Limits[i], whose policy is p.
 func stockOf(f *ratelimit.Fields, i int, p *ratelimit.Policy) machine.Stock {
 	l := &f.Limits[i]
-	s := machine.Stock{Unit: string(p.Unit.Canonical()), Policy: cutName(l.Name), Left: l.Remaining, Quota: max(p.Quota, 0)}
+	s := machine.Stock{Unit: string(p.Unit.Canonical()), Policy: cutName(l.Name), Remaining: l.Remaining, Quota: max(p.Quota, 0)}
 	if p.Quota == 0 {
-		s.Left = 0
+		s.Remaining = 0
 	}
 	s.Window, _ = p.Window.Duration()
 	if s.Reset, s.Ends = f.UntilReset(i); !s.Ends {

@@ -14,14 +14,14 @@ import (
 
 // A line is the requests that wait for one Machine: that of a key, or that of a part of a key.
 type line struct {
-	of      *key
-	name    string // of a part: the name of its key, a space, and what is counted apart
-	machine machine.Machine
-	advice  ratelimit.Advice // of the newest response that changed the machine
-	queue   queue
-	doomed  deadlines // of the waiters in queue that have one
-	timer   *time.Timer
-	until   time.Time // when the timer rings; zero if it is not set
+	of         *key
+	name       string // of a part: the name of its key, a space, and what is counted apart
+	machine    machine.Machine
+	advice     ratelimit.Advice // of the newest response that changed the machine
+	queue      queue
+	byDeadline deadlines // the waiters in queue that have one
+	timer      *time.Timer
+	until      time.Time // when the timer rings; zero if it is not set
 }
 
 // state returns the Wait of a request, or of the front of the queue, which nothing overtakes.
@@ -105,14 +105,14 @@ func (e *line) enqueue(w *waiter) {
 	w.at = e
 	w.place = e.queue.of(w).PushBack(w)
 	if !w.deadline.IsZero() {
-		heap.Push(&e.doomed, w)
+		heap.Push(&e.byDeadline, w)
 	}
 }
 
 func (e *line) dequeue(w *waiter) {
 	e.queue.of(w).Remove(w.place)
 	if !w.deadline.IsZero() {
-		heap.Remove(&e.doomed, int(w.index))
+		heap.Remove(&e.byDeadline, int(w.index))
 	}
 }
 
@@ -314,8 +314,8 @@ func (e *line) admitOne(now time.Time) bool {
 		e.release(front, &v, now)
 		return true
 	}
-	if len(e.doomed) > 0 {
-		w := e.doomed[0]
+	if len(e.byDeadline) > 0 {
+		w := e.byDeadline[0]
 		own := e.machine.Ask(now, &w.pass.trip) // it may cost more than the request in front
 		hurries := v.Hurries(w.deadline, 0) && (own.Open || own.Hurries(w.deadline, 0))
 		if hurries || e.misses(w, &v) {
@@ -344,13 +344,13 @@ func (e *line) release(w *waiter, v *machine.Verdict, now time.Time) {
 		w.decide(e.tooLate(v))
 		return
 	}
-	x, held := e.of.holder(w, now)
+	x, other := e.of.holder(w, now)
 	switch {
 	case x == nil:
 		e.of.send(w.pass, now)
 		w.decide(nil)
-	case x.misses(w, &held):
-		w.decide(x.tooLate(&held))
+	case x.misses(w, &other):
+		w.decide(x.tooLate(&other))
 	default:
 		x.enqueue(w)
 		x.ringAt(now, now) // not admit, which could move the request back

@@ -667,7 +667,7 @@ func TestResourcesEnd(t *testing.T) {
 			require.Equal(t, len(g.keys), g.used.Len())
 			for _, e := range g.keys {
 				for _, x := range e.lines() {
-					require.Zero(t, x.queue.Len()+len(x.doomed)+x.machine.UnderWay(), x.name)
+					require.Zero(t, x.queue.Len()+len(x.byDeadline)+x.machine.UnderWay(), x.name)
 				}
 			}
 		})

@@ -174,6 +174,36 @@ func TestTransportRetriesNoRoom(t *testing.T) {
 	}
 }
 
+// If a refusal carries a Retry-After of 0, which servers write that cut a part of a second off, the
+// request is sent again when the limit allows it.
+func TestTransportRetryAfterOfZero(t *testing.T) {
+	for _, tc := range []struct {
+		name, refusal string // %d is the seconds left
+		free          time.Duration
+	}{
+		{"a limit", "RateLimit: \"a\";r=0;t=%d", 30 * time.Second},
+		{"an older limit", "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: %d", 30 * time.Second},
+		{"a limit without units, and a limit with some", "RateLimit: \"a\";r=0;t=%d, \"b\";r=7;t=90", 30 * time.Second},
+		{"Traefik's wait", "X-Retry-In: 105.712425ms", 105_712_425},
+	} {
+		trial.InBubble(t, tc.name, func(t *testing.T) {
+			start, sent := time.Now(), 0
+			rt := &Transport{MaxRetries: 1000, Base: trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
+				sent++
+				left := tc.free - time.Since(start)
+				if left <= 0 {
+					return answer(req, ""), nil
+				}
+				refusal := strings.ReplaceAll(tc.refusal, "%d", fmt.Sprint(int(left.Seconds())))
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 0\n"+refusal), nil
+			})}
+			require.NoError(t, get(t, rt, trial.Example))
+			require.Equal(t, tc.free, time.Since(start))
+			require.Equal(t, 2, sent)
+		})
+	}
+}
+
 // If the deadline has a cause of the caller's own, and comes in a wait of unknown length, the refusal
 // is returned too.
 func TestTransportRetriesDeadlineCause(t *testing.T) {

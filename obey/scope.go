@@ -417,13 +417,13 @@ func (k *key) learnTrip(t *trip, r *route, y *reply) {
 	case t.stocks != nil:
 		a := y.about(t)
 		x.learn(&t.Trip, &y.advice, &a, y.received)
-	case y.Refused || isOther: // the request took nothing of the limit
+	case y.Refused || isOther || x.route != nil && x.route != r: // the answer is about another part
 		x.machine.Returned(&t.Trip, y.now)
 	default:
 		x.machine.Answered(&t.Trip, &machine.Answer{}, y.received)
-		if x.whole && !y.now.Before(x.ends) {
-			x.narrow()
-		}
+	}
+	if x.whole && !y.Refused && !y.now.Before(x.ends) {
+		x.narrow()
 	}
 }
 
@@ -432,10 +432,10 @@ func (y *reply) about(t *trip) machine.Answer {
 	a := machine.Answer{Stocks: t.stocks}
 	for i := range t.stocks {
 		switch s := &t.stocks[i]; {
-		case s.Left == 0 && !isMetered(s, t.Prices):
+		case s.Remaining == 0 && !isMetered(s, t.Prices):
 			a.Wait = max(a.Wait, s.Reset)
-		case s.Left > 0 && s.Unit == machine.RequestUnit:
-			a.Pace = max(a.Pace, s.Reset/time.Duration(s.Left))
+		case s.Remaining > 0 && s.Unit == machine.RequestUnit:
+			a.Pace = max(a.Pace, s.Reset/time.Duration(s.Remaining))
 		}
 	}
 	if a.Exhausted() {
@@ -509,8 +509,8 @@ func (k *key) unnamedLimit(p *Pass, r *route, y *reply, s *machine.Stock) *part 
 // note keeps what an answer announces of an unnamed limit, unless the answer is late.
 func (x *part) note(r *route, s *machine.Stock, end time.Time) {
 	x.unnamed, x.moves = true, r.moves
-	if s.Quota != x.quota || s.Left < x.left || end.Sub(x.end) > sameInstant {
-		x.quota, x.left, x.end = s.Quota, s.Left, end
+	if s.Quota != x.quota || s.Remaining < x.left || end.Sub(x.end) > sameInstant {
+		x.quota, x.left, x.end = s.Quota, s.Remaining, end
 	}
 }
 
@@ -530,10 +530,10 @@ func (x *part) agrees(p *Pass, y *reply, s *machine.Stock, moves bool) bool {
 	}
 	for t := p.parts; t != nil; t = t.next {
 		if t.part == x {
-			return s.Left <= t.left || t.end.Sub(x.end).Abs() > sameInstant
+			return s.Remaining <= t.left || t.end.Sub(x.end).Abs() > sameInstant
 		}
 	}
-	return s.Left <= x.left
+	return s.Remaining <= x.left
 }
 
 // leave makes a route obey a limit no longer.

@@ -21,72 +21,71 @@ import (
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/announce"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
-// A quota is a server with a fixed window. It counts its requests.
+// A quota is an API with one limit. It remembers its requests.
 type quota struct {
-	quota   int64
-	window  time.Duration
-	takes   time.Duration // the time for a response
-	silent  bool          // it announces nothing
-	lowered int64         // how many requests fewer it serves than it announces
+	ratelimittest.API
 
 	mu            sync.Mutex
-	used          int64
-	end           time.Time
 	asked         []time.Time
 	header        http.Header // of the latest request
 	underWay, top int
 }
 
+// quotaOf returns a server with windows that begin with a request.
+func quotaOf(n int64, window, takes time.Duration) *quota {
+	p := ratelimit.Policy{Name: "a", Quota: n, Window: ratelimit.CeilSeconds(window)}
+	return &quota{API: ratelimittest.API{
+		Limits: []ratelimittest.Limit{{Policy: p, Kind: ratelimittest.WindowFromFirst}}, Latency: takes,
+	}}
+}
+
 func (q *quota) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f, refused := q.take(r)
+	q.enter(r)
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.underWay--
 	}()
-	select {
-	case <-time.After(q.takes):
-	case <-r.Context().Done():
-		return
-	}
-	switch {
-	case q.silent:
-	case refused:
-		_ = announce.Refuse(w, r, f, nil)
-	default:
-		_ = f.Set(w.Header())
-	}
+	q.API.ServeHTTP(w, r)
 }
 
-func (q *quota) take(r *http.Request) (f ratelimit.Fields, refused bool) {
+func (q *quota) enter(r *http.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
-	q.asked, q.header = append(q.asked, now), r.Header
+	q.asked, q.header = append(q.asked, time.Now()), r.Header
 	q.underWay++
 	q.top = max(q.top, q.underWay)
-	if !now.Before(q.end) {
-		q.used, q.end = 0, now.Add(q.window)
-	}
-	if refused = q.used >= q.quota-q.lowered; !refused {
-		q.used++
-	}
-	return announce.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
 }
 
 // RoundTrip responds without a network, so that the time can be virtual.
 func (q *quota) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	q.ServeHTTP(w, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	resp := w.Result()
-	resp.Request = r
-	return resp, nil
+	return (&ratelimittest.API{Handler: q}).RoundTripper().RoundTrip(r)
+}
+
+// liar announces three requests in 10 s, and serves two.
+func liar() http.RoundTripper {
+	var used int64
+	var end time.Time
+	return (&ratelimittest.API{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now := time.Now()
+		if !now.Before(end) {
+			used, end = 0, now.Add(10*time.Second)
+		}
+		refused := used == 2
+		if !refused {
+			used++
+		}
+		f := announce.FixedWindow{Name: "a", Quota: 3, Used: used, Window: 10 * time.Second, Left: end.Sub(now)}.Fields()
+		if refused {
+			_ = announce.Refuse(w, r, f, nil)
+			return
+		}
+		_ = f.Set(w.Header())
+	})}).RoundTripper()
 }
 
 // probing runs the program.
@@ -112,15 +111,15 @@ func TestProbe(t *testing.T) {
 		want   int
 		says   []string
 	}{
-		"honest": {&quota{quota: 5, window: time.Minute}, nil, 0, []string{
+		"honest": {quotaOf(5, time.Minute, 0), nil, 0, []string{
 			"6 sent, 6 answered, 1 refused; a request was refused", `"a"`, "[########--] r=4 t=60", "refused, wait 60s",
 			"no findings", "not seen: resets count down", "not seen: quota returns after the requested wait",
 		}},
 		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: no request is refused"}},
 		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
 		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
-		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
-		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `"a" behaves like a `, "all requests are sent; no request was refused\n"}},
+		"no refusal":             {quotaOf(50, time.Minute, 0), []string{"-n", "5"}, 0, []string{"no findings"}},
+		"a refusal is required":  {quotaOf(50, time.Minute, 0), []string{"-n", "5", "-require"}, 1, []string{"no findings", `"a" behaves like a `, "all requests are sent; no request was refused\n"}},
 		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused without a wait"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +189,7 @@ func TestProbeBounds(t *testing.T) {
 // Fields of -H reach the server, and are never printed, however the run ends.
 func TestProbeHeaderPrivate(t *testing.T) {
 	const secret = "hunter2"
-	q := &quota{quota: 5, window: time.Minute}
+	q := quotaOf(5, time.Minute, 0)
 	s := httptest.NewServer(q)
 	defer s.Close()
 	gone := httptest.NewServer(q)
@@ -219,7 +218,7 @@ func TestProbeHeaderPrivate(t *testing.T) {
 // A redirection is not followed. Its target is not under test, and must not get the
 // credentials.
 func TestProbeRedirection(t *testing.T) {
-	other := &quota{quota: 5, window: time.Minute}
+	other := quotaOf(5, time.Minute, 0)
 	to := httptest.NewServer(other)
 	defer to.Close()
 	s := httptest.NewServer(http.RedirectHandler(to.URL, http.StatusFound))
@@ -243,7 +242,7 @@ func TestProbeRedirection(t *testing.T) {
 }
 
 func TestProbeJSON(t *testing.T) {
-	s := httptest.NewServer(&quota{quota: 2, window: time.Minute})
+	s := httptest.NewServer(quotaOf(2, time.Minute, 0))
 	defer s.Close()
 	status, stdout, _ := probing("-json", "-rate", "1000", s.URL)
 	require.Zero(t, status)
@@ -283,10 +282,10 @@ type ran struct {
 }
 
 // inBubble runs a prober against a server, in virtual time.
-func inBubble(t *testing.T, q *quota, p prober, check func(r ran)) {
+func inBubble(t *testing.T, server http.RoundTripper, p prober, check func(r ran)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p.address, p.method, p.base = "http://a.example/", http.MethodGet, q
+		p.address, p.method, p.base = "http://a.example/", http.MethodGet, server
 		began := time.Now()
 		r, err := p.run(t.Context())
 		require.NoError(t, err)
@@ -298,7 +297,7 @@ func inBubble(t *testing.T, q *quota, p prober, check func(r ran)) {
 func TestProbeRate(t *testing.T) {
 	for _, c := range []int{1, 3} {
 		t.Run(fmt.Sprint(c, " at a time"), func(t *testing.T) {
-			q := &quota{quota: 100, window: time.Minute, takes: 700 * time.Millisecond}
+			q := quotaOf(100, time.Minute, 700*time.Millisecond)
 			inBubble(t, q, prober{requests: 20, rate: 5, concurrency: c, timeout: time.Minute}, func(r ran) {
 				require.Len(t, q.asked, 20)
 				require.Equal(t, c, q.top)
@@ -327,7 +326,7 @@ func TestProbePastRefusal(t *testing.T) {
 		"has no time for more":     {true, 10100 * time.Millisecond, 7, 1, 10100 * time.Millisecond, errOver.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := &quota{quota: 5, window: 10 * time.Second}
+			q := quotaOf(5, 10*time.Second, 0)
 			p := prober{requests: 15, rate: 5, concurrency: 1, pastRefusal: test.past, timeout: test.timeout}
 			inBubble(t, q, p, func(r ran) {
 				require.Equal(t, test.sent, len(r.Requests))
@@ -344,7 +343,7 @@ func TestProbePastRefusal(t *testing.T) {
 // request counts as lost.
 func TestProbeInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &quota{quota: 100, window: time.Minute, takes: 300 * time.Millisecond}
+		q := quotaOf(100, time.Minute, 300*time.Millisecond)
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: q, requests: 30, rate: 1, concurrency: 1, timeout: time.Minute}
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
@@ -375,7 +374,7 @@ func TestProbeEmptyReport(t *testing.T) {
 // A server that never responds counts as unreachable.
 func TestProbeNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := prober{address: "http://a.example/", method: http.MethodGet, base: &quota{takes: time.Hour}, requests: 3, rate: 1, concurrency: 1, timeout: 5 * time.Second}
+		p := prober{address: "http://a.example/", method: http.MethodGet, base: &quota{API: ratelimittest.API{Latency: time.Hour}}, requests: 3, rate: 1, concurrency: 1, timeout: 5 * time.Second}
 		_, err := p.run(t.Context())
 		require.ErrorContains(t, err, "did not answer within 5s")
 	})
@@ -398,7 +397,7 @@ func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
 // Lost responses are counted, but are not faults.
 func TestProbeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &brittle{quota: &quota{quota: 5, window: time.Minute}}
+		b := &brittle{quota: quotaOf(5, time.Minute, 0)}
 		var rows bytes.Buffer
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute, rows: &rows}
 		r, err := p.run(t.Context())
@@ -419,16 +418,16 @@ func TestProbeLost(t *testing.T) {
 
 // The whole report of a run, as text and as JSON.
 func TestProbeGolden(t *testing.T) {
-	for golden, q := range map[string]*quota{
-		"testdata/probe.txt":        {quota: 3, window: 10 * time.Second, takes: 100 * time.Millisecond},
-		"testdata/probe-faulty.txt": {quota: 3, window: 10 * time.Second, lowered: 1},
-		"testdata/probe.json":       {quota: 3, window: 10 * time.Second, takes: 100 * time.Millisecond},
+	for golden, server := range map[string]http.RoundTripper{
+		"testdata/probe.txt":        quotaOf(3, 10*time.Second, 100*time.Millisecond),
+		"testdata/probe-faulty.txt": liar(),
+		"testdata/probe.json":       quotaOf(3, 10*time.Second, 100*time.Millisecond),
 	} {
 		t.Run(golden, func(t *testing.T) {
 			var out bytes.Buffer
 			p := prober{requests: 5, rate: 2, concurrency: 1, timeout: time.Minute, pastRefusal: true, rows: &out}
 			p.json = strings.HasSuffix(golden, "json")
-			inBubble(t, q, p, func(r ran) {
+			inBubble(t, server, p, func(r ran) {
 				if p.json {
 					out.Reset()
 					require.NoError(t, report.WriteJSON(&out, r.probeReport))
@@ -457,7 +456,7 @@ func TestProbeLive(t *testing.T) {
 			if test.rows {
 				p.rows = &terminal
 			}
-			inBubble(t, &quota{quota: 2, window: time.Minute}, p, func(ran) {})
+			inBubble(t, quotaOf(2, time.Minute, 0), p, func(ran) {})
 			require.Equal(t, test.want, strings.ReplaceAll(terminal.String(), clearLine, "<"))
 		})
 	}
@@ -508,7 +507,8 @@ func TestProbeMemory(t *testing.T) {
 
 // If a server announces nothing, no rule can be checked.
 func TestProbeSilent(t *testing.T) {
-	q := &quota{quota: 100, window: time.Minute, silent: true}
+	q := quotaOf(100, time.Minute, 0)
+	q.Silent = true
 	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {
 		require.Empty(t, r.Findings)
 		require.Len(t, r.notSeen(), 7)

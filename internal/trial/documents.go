@@ -32,7 +32,7 @@ func CheckSection(t testing.TB, file, name, want string) {
 		got = want
 		require.NoError(t, os.WriteFile(file, []byte(with(want)), 0o644))
 	}
-	require.True(t, want == got, "%s: %q is out of date: go test . ./ratelimittest -update", file, name)
+	RequireText(t, want, got, file+" is out of date: run this test with -update")
 }
 
 // Released reports whether this is the released module, which has no nested modules such as

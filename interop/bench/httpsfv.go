@@ -63,18 +63,22 @@ var (
 	ofLimits   = map[string]bool{"r": true, "t": true}
 )
 
-func sfvPolicies(lines ...string) ([]ratelimit.Policy, error) {
+func sfvPolicies(lines ...string) ([]ratelimit.Policy, error) { return sfvMembers(lines, sfvPolicy) }
+
+func sfvLimits(lines ...string) ([]ratelimit.Limit, error) { return sfvMembers(lines, sfvLimit) }
+
+func sfvMembers[T any](lines []string, read func(httpsfv.Item) (T, error)) ([]T, error) {
 	items, err := sfvItems(lines...)
 	if err != nil {
 		return nil, err
 	}
-	policies := make([]ratelimit.Policy, len(items))
+	members := make([]T, len(items))
 	for i, item := range items {
-		if policies[i], err = sfvPolicy(item); err != nil {
+		if members[i], err = read(item); err != nil {
 			return nil, err
 		}
 	}
-	return policies, nil
+	return members, nil
 }
 
 func sfvPolicy(item httpsfv.Item) (p ratelimit.Policy, err error) {
@@ -103,20 +107,6 @@ func sfvPolicy(item httpsfv.Item) (p ratelimit.Policy, err error) {
 	}
 	p.PartitionKey, p.Params, err = sfvRest(item.Params, ofPolicies)
 	return p, err
-}
-
-func sfvLimits(lines ...string) ([]ratelimit.Limit, error) {
-	items, err := sfvItems(lines...)
-	if err != nil {
-		return nil, err
-	}
-	limits := make([]ratelimit.Limit, len(items))
-	for i, item := range items {
-		if limits[i], err = sfvLimit(item); err != nil {
-			return nil, err
-		}
-	}
-	return limits, nil
 }
 
 func sfvLimit(item httpsfv.Item) (l ratelimit.Limit, err error) {

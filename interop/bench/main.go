@@ -1,9 +1,8 @@
-// Bench times this package, httpsfv, hand-written code and two packages of npm on the
-// same inputs, in one run, and prints a table in Markdown.
+// Bench times this package, httpsfv and hand-written code on the same inputs, in one run, and prints
+// a table in Markdown.
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log"
@@ -11,15 +10,11 @@ import (
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/httpfields/ratelimit/interop/internal/block"
-	"github.com/httpfields/ratelimit/interop/internal/npm"
 )
 
 type options struct {
 	rounds int
 	round  time.Duration // the least time of one contender in one round
-	node   string        // the folder of the packages of npm
 }
 
 func main() {
@@ -27,61 +22,24 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 500, "how often each contender has its turn; the fastest counts")
 	flag.DurationVar(&o.round, "time", 300*time.Microsecond, "how long a turn is at the least")
-	flag.StringVar(&o.node, "node", "../node", "the folder of the packages of npm")
-	write := flag.String("write", "", "a file in Markdown whose block <!-- speed --> becomes the table")
 	flag.Parse()
-	table, err := run(context.Background(), o)
+	table, err := run(o)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if *write == "" {
-		fmt.Print(table)
-		return
-	}
-	if err := writeInto(*write, table); err != nil {
-		log.Fatal(err)
-	}
+	fmt.Print(table)
 }
 
-func writeInto(file, table string) error {
-	old, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	text, err := block.Replace(string(old), "speed", table)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(text), 0o644)
-}
-
-// run times all works, and returns the table. Without Node it leaves out the packages of npm.
-func run(ctx context.Context, o options) (string, error) {
-	missing := npm.Look()
-	if missing == nil {
-		if err := npm.Install(o.node); err != nil {
-			return "", err
-		}
-	}
+// run times all works, and returns the table.
+func run(o options) (string, error) {
 	works := worksAt(time.Now())
-	version := "none"
-	if missing != nil {
-		log.Printf("%v: the packages of npm are left out", missing)
-	} else {
-		process, err := startNode(ctx, o.node, works)
-		if err != nil {
-			return "", err
-		}
-		defer process.stop()
-		version = process.version
-	}
 	if err := checkAll(works); err != nil {
 		return "", err
 	}
 	if err := timeAll(works, o); err != nil {
 		return "", err
 	}
-	return table(works, o, version), nil
+	return table(works, o), nil
 }
 
 // timeAll lets the contenders of a work take turns, so that other load on the machine slows
@@ -106,7 +64,7 @@ func timeAll(works []work, o options) error {
 	return nil
 }
 
-func table(works []work, o options, node string) string {
+func table(works []work, o options) string {
 	var b strings.Builder
 	b.WriteString("| work |")
 	for _, name := range libraryNames {
@@ -121,9 +79,9 @@ func table(works []work, o options, node string) string {
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "\nEach time is the fastest of %d interleaved rounds of %v, by `go run -C interop/bench .` with\n"+
-		"%s %s/%s, Node %s, %s.\n"+
+		"%s %s/%s, %s.\n"+
 		"[interop/bench](../interop/bench) explains the columns.\n",
-		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
+		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, processor())
 	return b.String()
 }
 

@@ -123,42 +123,6 @@ func BenchmarkPartyRatios(b *testing.B) {
 	}
 }
 
-// BenchmarkParamsRatios reports how many times as long ten times the parameters of a member
-// take.
-func BenchmarkParamsRatios(b *testing.B) {
-	limit := func(n int) (l ratelimit.Limit) {
-		for i := range n {
-			l.Params = append(l.Params, ratelimit.Param{Key: "x" + strconv.Itoa(i), Value: true})
-		}
-		return l
-	}
-	few, many := limit(25), limit(250)
-	buf := make([]byte, 0, 8<<10)
-	write := func(l ratelimit.Limit) *contender {
-		return inGo(func() ([]byte, error) { return ratelimit.AppendLimits(buf, l) })
-	}
-	read := func(l ratelimit.Limit) *contender {
-		line := l.String()
-		return inGo(func() ([]ratelimit.Limit, error) { return ratelimit.ParseLimits(line) })
-	}
-	b.Run("AppendLimits", func(b *testing.B) { benchRatio(b, write(many), write(few)) })
-	b.Run("ParseLimits", func(b *testing.B) { benchRatio(b, read(many), read(few)) })
-}
-
-// BenchmarkRestrictRatio reports how many times as long ten times the members take.
-func BenchmarkRestrictRatio(b *testing.B) {
-	restrict := func(members int) *contender {
-		var f ratelimit.Fields
-		for i := range members {
-			name := "policy" + strconv.Itoa(i)
-			f.Policies = append(f.Policies, ratelimit.Policy{Name: name, Quota: 10, Window: ratelimit.SecondsOf(60)})
-			f.Limits = append(f.Limits, ratelimit.Limit{Name: name, Remaining: 5, Reset: ratelimit.SecondsOf(30)})
-		}
-		return inGo(func() (ratelimit.Fields, error) { return ratelimit.Restrict(f, f) })
-	}
-	benchRatio(b, restrict(1000), restrict(100))
-}
-
 // A shelf is a base of a Transport that answers from memory.
 type shelf struct{ resp *http.Response }
 

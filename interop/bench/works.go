@@ -48,25 +48,19 @@ func manyPolicies(n int) string {
 }
 
 func parseLimits(name, line string) work {
-	return work{name: name, input: line,
-		contenders: [libraries]*contender{
-			ours: inGo(func() ([]ratelimit.Limit, error) { return ratelimit.ParseLimits(line) }),
-			sfv:  inGo(func() ([]ratelimit.Limit, error) { return sfvLimits(line) }),
-			hand: inGo(func() ([]rate, error) { return handMembers(line) }),
-		},
-		js: [libraries]string{structuredHeaders: "parse"},
-	}
+	return work{name: name, contenders: [libraries]*contender{
+		ours: inGo(func() ([]ratelimit.Limit, error) { return ratelimit.ParseLimits(line) }),
+		sfv:  inGo(func() ([]ratelimit.Limit, error) { return sfvLimits(line) }),
+		hand: inGo(func() ([]rate, error) { return handMembers(line) }),
+	}}
 }
 
 func parsePolicies(name, line string) work {
-	return work{name: name, input: line,
-		contenders: [libraries]*contender{
-			ours: inGo(func() ([]ratelimit.Policy, error) { return ratelimit.ParsePolicies(line) }),
-			sfv:  inGo(func() ([]ratelimit.Policy, error) { return sfvPolicies(line) }),
-			hand: inGo(func() ([]rate, error) { return handMembers(line) }),
-		},
-		js: [libraries]string{structuredHeaders: "parse"},
-	}
+	return work{name: name, contenders: [libraries]*contender{
+		ours: inGo(func() ([]ratelimit.Policy, error) { return ratelimit.ParsePolicies(line) }),
+		sfv:  inGo(func() ([]ratelimit.Policy, error) { return sfvPolicies(line) }),
+		hand: inGo(func() ([]rate, error) { return handMembers(line) }),
+	}}
 }
 
 // bufferSize is enough for every written field.
@@ -75,27 +69,21 @@ const bufferSize = 256
 func appendLimits(name, line string) work {
 	limits, _ := ratelimit.ParseLimits(line) // checked by the work that parses it
 	buf := make([]byte, 0, bufferSize)
-	return work{name: name, input: line,
-		contenders: [libraries]*contender{
-			ours: inGo(func() ([]byte, error) { return ratelimit.AppendLimits(buf, limits...) }),
-			sfv:  inGo(func() (string, error) { return sfvFormatLimits(limits) }),
-			hand: inGo(func() ([]byte, error) { return handAppendLimits(buf, limits), nil }),
-		},
-		js: [libraries]string{structuredHeaders: "write"},
-	}
+	return work{name: name, contenders: [libraries]*contender{
+		ours: inGo(func() ([]byte, error) { return ratelimit.AppendLimits(buf, limits...) }),
+		sfv:  inGo(func() (string, error) { return sfvFormatLimits(limits) }),
+		hand: inGo(func() ([]byte, error) { return handAppendLimits(buf, limits), nil }),
+	}}
 }
 
 func appendPolicies(name, line string) work {
 	policies, _ := ratelimit.ParsePolicies(line)
 	buf := make([]byte, 0, bufferSize)
-	return work{name: name, input: line,
-		contenders: [libraries]*contender{
-			ours: inGo(func() ([]byte, error) { return ratelimit.AppendPolicies(buf, policies...) }),
-			sfv:  inGo(func() (string, error) { return sfvFormatPolicies(policies) }),
-			hand: inGo(func() ([]byte, error) { return handAppendPolicies(buf, policies), nil }),
-		},
-		js: [libraries]string{structuredHeaders: "write"},
-	}
+	return work{name: name, contenders: [libraries]*contender{
+		ours: inGo(func() ([]byte, error) { return ratelimit.AppendPolicies(buf, policies...) }),
+		sfv:  inGo(func() (string, error) { return sfvFormatPolicies(policies) }),
+		hand: inGo(func() ([]byte, error) { return handAppendPolicies(buf, policies), nil }),
+	}}
 }
 
 // setX writes the fields of one limit in an older form.
@@ -117,11 +105,10 @@ type form struct {
 	header http.Header
 	sfv    func(http.Header) (ratelimit.Fields, error)
 	hand   func(http.Header, time.Time) ([]rate, error)
-	js     [libraries]string
 }
 
 func parseAny(f form, now time.Time) work {
-	w := work{name: "`ParseAny`, " + f.name, input: f.header, js: f.js}
+	w := work{name: "`ParseAny`, " + f.name}
 	w.contenders[ours] = inGo(func() (ratelimit.Fields, error) {
 		return ratelimit.ParseAny(f.header, ratelimit.LegacyOptions{Now: now})
 	})
@@ -136,25 +123,22 @@ func parseAny(f form, now time.Time) work {
 
 // forms are a response without limits and five with limits, each with twenty other fields.
 func forms(now time.Time) []form {
-	parser := [libraries]string{headerParser: "response"}
 	return []form{
-		{name: "no limits", header: response(""), js: parser, hand: handX},
+		{name: "no limits", header: response(""), hand: handX},
 		{
 			name: "current fields", sfv: sfvCurrent, hand: handCurrent,
-			js: [libraries]string{structuredHeaders: "current"},
 			header: response(`
 				RateLimit-Policy: "default";q=100;w=60
 				RateLimit: "default";r=50;t=30`),
 		},
 		{
 			name: "draft-07", sfv: sfvDraft07, hand: handDraft07,
-			js: [libraries]string{structuredHeaders: "draft07", headerParser: "response"},
 			header: response(`
 				RateLimit-Policy: 100;w=60
 				RateLimit: limit=100, remaining=50, reset=30`),
 		},
 		{
-			name: "draft-06", hand: handDraft06, js: parser,
+			name: "draft-06", hand: handDraft06,
 			header: response(`
 				RateLimit-Limit: 100
 				RateLimit-Policy: 100;w=60
@@ -162,7 +146,7 @@ func forms(now time.Time) []form {
 				RateLimit-Reset: 30`),
 		},
 		{
-			name: "GitHub", hand: handX, js: parser,
+			name: "GitHub", hand: handX,
 			header: response(fmt.Sprintf(`
 				X-RateLimit-Limit: 5000
 				X-RateLimit-Remaining: 4997
@@ -179,8 +163,7 @@ func forms(now time.Time) []form {
 				X-RateLimit-Remaining-Tokens: 149984
 				X-RateLimit-Reset-Requests: 1s
 				X-RateLimit-Reset-Tokens: 6m0s`),
-		},
-	}
+		}}
 }
 
 // response returns a header of lines, and of twenty unrelated ones.

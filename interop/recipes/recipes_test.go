@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"flag"
 	"go/parser"
 	"go/token"
 	"os"
@@ -10,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
-
-var update = flag.Bool("update", false, "write the code of docs/recipes.md anew")
 
 const document = "../../docs/recipes.md"
 
@@ -41,25 +39,11 @@ func programs(t *testing.T) []string {
 	require.NoError(t, err)
 	for _, file := range files {
 		file = filepath.ToSlash(file)
-		if !strings.HasSuffix(file, "_test.go") || file == "../recipes/waits/waits_test.go" { // this test is itself a program
+		if !strings.HasSuffix(file, "_test.go") {
 			programs = append(programs, file)
 		}
 	}
 	return programs
-}
-
-// A recipe has less than 40 lines, blank lines included and comments excluded.
-func TestLines(t *testing.T) {
-	for _, file := range programs(t) {
-		lines := 0
-		for line := range strings.Lines(code(t, file)) {
-			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
-				lines++
-			}
-		}
-		t.Logf("%3d %s", lines, file)
-		require.Less(t, lines, 40, file)
-	}
 }
 
 // docs/recipes.md contains the code of all programs. Each program has a test next to it.
@@ -79,9 +63,9 @@ func TestDocument(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, tests, file)
 	}
-	if *update {
+	if *trial.Update {
 		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
 		return
 	}
-	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes . -update")
+	trial.RequireText(t, want, string(text), "the code is out of date: go test -C interop/recipes . -update")
 }

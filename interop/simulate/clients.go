@@ -19,21 +19,18 @@ type client struct {
 var (
 	plain     = client{name: "plain", make: func(base http.RoundTripper) http.RoundTripper { return base }}
 	loop      = client{name: "a loop that obeys Retry-After", make: plain.make, obeys: true}
-	ours      = client{name: "Transport", make: transport(0, false, 1)}
-	paced     = client{name: "Transport, Pace", make: transport(0, true, 1)}
+	ours      = client{name: "Transport", make: transport(0, false)}
+	paced     = client{name: "Transport, Pace", make: transport(0, true)}
 	hashicorp = client{name: "go-retryablehttp", make: peers.Retryable}
 	failsafe  = client{name: "failsafe-go", make: peers.Failsafe}
 	cenkalti  = client{name: "backoff", make: peers.Backoff}
-	puerkito  = client{name: "rehttp", make: peers.Rehttp}
-	github    = client{name: "go-github-ratelimit", make: peers.GitHub}
 	cubic     = client{name: "aws adaptive", make: peers.Adaptive}
 )
 
 // transport returns a function that makes Transports with these settings.
-func transport(maxWait time.Duration, pace bool, share float64) func(base http.RoundTripper) http.RoundTripper {
+func transport(maxWait time.Duration, pace bool) func(base http.RoundTripper) http.RoundTripper {
 	return func(base http.RoundTripper) http.RoundTripper {
-		return &obey.Transport{
-			Base: base, Gate: &obey.Gate{MaxWait: maxWait, Pace: pace, Share: share}, Cost: costOf}
+		return &obey.Transport{Base: base, Gate: &obey.Gate{MaxWait: maxWait, Pace: pace}, Cost: costOf}
 	}
 }
 
@@ -45,9 +42,4 @@ func costOf(req *http.Request) (costs []obey.Cost) {
 		}
 	}
 	return costs
-}
-
-// shared is one of n processes that share a quota.
-func shared(n int) client {
-	return client{name: "Transport, Pace, Share", make: transport(0, true, 1/float64(n))}
 }

@@ -14,23 +14,17 @@ const (
 	answerTime      = 2 * time.Second
 )
 
-// A bill has the costs of 300 jobs, by seed.
-type bill struct {
-	mu   sync.Mutex
-	jobs map[uint64][]int64
-}
+// bills has the costs of 300 jobs, by seed.
+var bills sync.Map
 
-var bills = bill{jobs: make(map[uint64][]int64)}
-
-// of returns the cost of a job: from 200 to 6,000 tokens, small costs more often. The sum is the
-// same for every seed.
-func (b *bill) of(seed uint64, job int) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.jobs[seed] == nil {
-		b.jobs[seed] = newBill(seed)
+// tokensOf returns the cost of a job: from 200 to 6,000 tokens, small costs more often. The sum is
+// the same for every seed.
+func tokensOf(seed uint64, job int) int64 {
+	list, ok := bills.Load(seed)
+	if !ok {
+		list, _ = bills.LoadOrStore(seed, newBill(seed))
 	}
-	return b.jobs[seed][job%300]
+	return list.([]int64)[job%300]
 }
 
 func newBill(seed uint64) []int64 {
@@ -50,19 +44,19 @@ func newBill(seed uint64) []int64 {
 }
 
 func honest(seed uint64, job int) []cost {
-	n := bills.of(seed, job)
+	n := tokensOf(seed, job)
 	return []cost{{costField, n, n}}
 }
 
 // apart splits the tokens into input and output, three to one.
 func apart(seed uint64, job int) []cost {
-	n := bills.of(seed, job)
+	n := tokensOf(seed, job)
 	return []cost{{inputField, n * 3 / 4, n * 3 / 4}, {outputField, n - n*3/4, n - n*3/4}}
 }
 
 // estimated returns an estimate that is up to 30 % too high or too low.
 func estimated(seed uint64, job int) []cost {
-	n := bills.of(seed, job)
+	n := tokensOf(seed, job)
 	off := 0.7 + 0.6*rand.New(rand.NewPCG(seed, uint64(job)+1<<32)).Float64()
 	return []cost{{costField, int64(float64(n) * off), n}}
 }
@@ -72,38 +66,33 @@ func model(say func(http.Header, *visit), limits ...limiter) *server {
 	return &server{limit: append(several{&bucket{perSecond: 500.0 / 60, burst: 500}}, limits...), say: say, refuse: refuseUntil, work: lasts(answerTime)}
 }
 
-func tokenBucket(name, field string, perMinute float64) *bucket {
-	return &bucket{perSecond: perMinute / 60, burst: perMinute, meter: meter{name, field}}
+func tokenBucket(name, field string, perMinute float64, untilFull bool) *bucket {
+	return &bucket{perSecond: perMinute / 60, burst: perMinute, untilFull: untilFull, meter: meter{name, field}}
 }
 
 func openAI() *server {
-	s := model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute))
-	for _, l := range s.limit.(several) {
-		l.(*bucket).untilFull = true
-	}
+	s := model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute, true))
+	s.limit.(several)[0].(*bucket).untilFull = true
 	return s
 }
 
 func openAINext() *server {
-	return model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute))
+	return model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute, false))
 }
 
 func currentTokens() *server {
-	return model(current, tokenBucket("tokens", costField, tokensPerMinute))
+	return model(current, tokenBucket("tokens", costField, tokensPerMinute, false))
 }
 
 func anthropic() *server {
-	s := model(likeAnthropic, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4), tokenBucket("output-tokens", outputField, tokensPerMinute/4))
-	for _, l := range s.limit.(several) {
-		l.(*bucket).untilFull = true
-	}
+	s := model(likeAnthropic, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4, true), tokenBucket("output-tokens", outputField, tokensPerMinute/4, true))
+	s.limit.(several)[0].(*bucket).untilFull = true
 	return s
 }
 
 func othersTake() *server {
-	b := tokenBucket("tokens", costField, tokensPerMinute)
-	b.others, b.each = 1, 150
-	return model(current, b)
+	b := tokenBucket("tokens", costField, tokensPerMinute, false)
+	return model(current, withOthers(b, time.Second, 1, []cost{{costField, 150, 150}}))
 }
 
 func tokenWindow() *server {
@@ -116,15 +105,15 @@ func tokenLoad(workers int, costs func(uint64, int) []cost) load {
 
 // inTokens are servers that also count tokens.
 var inTokens = []scenario{
-	{name: "OpenAI's fields; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), before: "626.6 / 97", server: openAI, wanted: wanted{seconds: 628}},
-	{name: "OpenAI's fields; 40 workers", ideal: 621.7, load: tokenLoad(40, honest), before: "625.2 / 149", server: openAI, wanted: wanted{seconds: 628}},
-	{name: "the same, where the reset is the next unit; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), before: "626.0 / 99", server: openAINext, wanted: wanted{seconds: 628, refused: 1}},
-	{name: `current fields, qu="tokens"; 10 workers`, ideal: 621.7, load: tokenLoad(10, honest), before: "626.0 / 94", server: currentTokens, wanted: wanted{seconds: 628}},
-	{name: `current fields, qu="tokens"; 40 workers`, ideal: 621.7, load: tokenLoad(40, honest), before: "625.1 / 150", server: currentTokens, wanted: wanted{seconds: 628}},
-	{name: "Anthropic's, input and output apart; 10 workers", ideal: 621.7, load: tokenLoad(10, apart), before: "676.2 / 21", server: anthropic, wanted: wanted{seconds: 632}},
-	{name: "Anthropic's, input and output apart; 40 workers", ideal: 621.7, load: tokenLoad(40, apart), before: "687.3 / 115", server: anthropic, wanted: wanted{seconds: 632}},
-	{name: "estimates off by up to 30 %; 10 workers", ideal: 621.7, load: tokenLoad(10, estimated), before: "626.6 / 96", server: currentTokens, wanted: wanted{seconds: 640, refused: 2}},
-	{name: "estimates off by up to 30 %; 200 jobs of 10 workers", ideal: 394, load: load{workers: 10, jobs: 200, costs: estimated}, before: "–", server: currentTokens, wanted: wanted{seconds: 420, refused: 4}},
-	{name: "others take 150 tokens a second; 10 workers", ideal: 888, load: tokenLoad(10, honest), before: "893.1 / 174", server: othersTake, wanted: wanted{seconds: 900, refused: 52}},
-	{name: "a fixed window of a minute; 10 workers", ideal: 661, load: tokenLoad(10, honest), before: "677.4 / 19", server: tokenWindow, wanted: wanted{seconds: 675, refused: 11}},
+	{name: "OpenAI's fields; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), server: openAI, wanted: wanted{seconds: 628}},
+	{name: "OpenAI's fields; 40 workers", ideal: 621.7, load: tokenLoad(40, honest), server: openAI, wanted: wanted{seconds: 628}},
+	{name: "the same, where the reset is the next unit; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), server: openAINext, wanted: wanted{seconds: 628, refused: 1}},
+	{name: `current fields, qu="tokens"; 10 workers`, ideal: 621.7, load: tokenLoad(10, honest), server: currentTokens, wanted: wanted{seconds: 628}},
+	{name: `current fields, qu="tokens"; 40 workers`, ideal: 621.7, load: tokenLoad(40, honest), server: currentTokens, wanted: wanted{seconds: 628}},
+	{name: "Anthropic's, input and output apart; 10 workers", ideal: 621.7, load: tokenLoad(10, apart), server: anthropic, wanted: wanted{seconds: 632}},
+	{name: "Anthropic's, input and output apart; 40 workers", ideal: 621.7, load: tokenLoad(40, apart), server: anthropic, wanted: wanted{seconds: 632}},
+	{name: "estimates off by up to 30 %; 10 workers", ideal: 621.7, load: tokenLoad(10, estimated), server: currentTokens, wanted: wanted{seconds: 640, refused: 2}},
+	{name: "estimates off by up to 30 %; 200 jobs of 10 workers", ideal: 394, load: load{workers: 10, jobs: 200, costs: estimated}, server: currentTokens, wanted: wanted{seconds: 420, refused: 4}},
+	{name: "others take 150 tokens a second; 10 workers", ideal: 888, load: tokenLoad(10, honest), server: othersTake, wanted: wanted{seconds: 900, refused: 52}},
+	{name: "a fixed window of a minute; 10 workers", ideal: 661, load: tokenLoad(10, honest), server: tokenWindow, wanted: wanted{seconds: 675, refused: 11}},
 }

@@ -187,7 +187,7 @@ func (s *scene) scenario(kinds []string) scenario {
 			}
 			one := limit(max(1, quota))
 			if s.named {
-				one = renamed{one, suffix}
+				one = renamed(one, suffix)
 			}
 			x.each = append(x.each, one)
 		}
@@ -332,7 +332,7 @@ func (s *scene) change(back bool, part float64) {
 	s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
 		return func(quota int64) limiter {
 			every := time.Duration(part * float64(s.jobs()) / float64(quota) * float64(s.window))
-			return &changing{limit(quota), limit(max(1, int64(factor*float64(quota)))), max(every, time.Second), back}
+			return changing(limit(quota), limit(max(1, int64(factor*float64(quota)))), max(every, time.Second), back)
 		}
 	})
 }

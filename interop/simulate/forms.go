@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,31 +44,16 @@ func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
 	}
 }
 
-// unix writes X-RateLimit with the Unix time of the end of the window. The server's clock is
-// wrong by skew. Clients can detect this only with a Date.
-func unix(skew time.Duration, date bool) func(http.Header, *visit) {
+// inForm writes a form that random servers have too, from a clock that is wrong by skew. Clients can
+// detect this only with a Date.
+func inForm(name string, skew time.Duration, date bool) func(http.Header, *visit) {
+	i := slices.IndexFunc(forms, func(f form) bool { return f.name == name })
 	return func(h http.Header, v *visit) {
-		s := v.states[0]
-		end := v.now.Add(skew + s.reset + time.Second - 1).Unix() // rounded up
-		h.Set("X-RateLimit-Limit", strconv.FormatInt(s.policy.Quota, 10))
-		h.Set("X-RateLimit-Remaining", strconv.FormatInt(s.remaining, 10))
-		h.Set("X-RateLimit-Reset", strconv.FormatInt(end, 10))
+		forms[i].write(h, v.states, v.now.Add(skew))
 		if date {
 			h.Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
 		}
 	}
-}
-
-// inSeconds writes X-RateLimit with the seconds until the reset.
-func inSeconds(h http.Header, v *visit) {
-	writeThree(h, "X-RateLimit-", v.states[0], wholeSeconds(v.states[0].reset))
-}
-
-// likeGitHub writes the fields of GitHub.
-func likeGitHub(h http.Header, v *visit) {
-	unix(0, true)(h, v)
-	h.Set("X-RateLimit-Used", strconv.FormatInt(v.states[0].policy.Quota-v.states[0].remaining, 10))
-	h.Set("X-RateLimit-Resource", "core")
 }
 
 func refuseTooMany(http.Header, *visit) int { return http.StatusTooManyRequests }

@@ -1,6 +1,5 @@
 // Simulate compares clients of rate-limited servers, in virtual time. It prints tables in
-// Markdown: how long the clients take, and how many requests are refused. The tables also contain
-// how long one job may take, how fair the clients are, and how much of the quota they use.
+// Markdown: how long the clients take, and how many requests are refused.
 //
 //	go run -C interop ./simulate
 //	go run -C interop ./simulate -plot DIR

@@ -111,80 +111,88 @@ func (b *slowBody) Close() error {
 	return nil
 }
 
-// A crowd is a limiter from which other clients also take, at regular times.
-type crowd struct {
+// A front is what is in front of a limiter. Each of the functions may be nil.
+type front struct {
 	limiter
-	gap   time.Duration
-	batch int       // how many come at the same time
-	next  time.Time // when the next ones come
+	tick func(now time.Time)                         // is called before anything else
+	shut func(now time.Time) time.Duration           // returns how long all requests are refused
+	took func(now time.Time, ok bool)                // is called after a request was served or refused
+	show func(now time.Time, states []state) []state // returns what is announced
 }
 
-func (l *crowd) pass(now time.Time) {
-	if l.next.IsZero() {
-		l.next = now.Add(l.gap)
+func (l *front) refuses(now time.Time) time.Duration {
+	if l.tick != nil {
+		l.tick(now)
 	}
-	for ; !l.next.After(now); l.next = l.next.Add(l.gap) {
-		for range l.batch {
-			if _, done := l.limiter.take(l.next, nil); done != nil {
-				done()
+	if l.shut == nil {
+		return 0
+	}
+	return l.shut(now)
+}
+
+func (l *front) wait(now time.Time, costs []cost) time.Duration {
+	shut := l.refuses(now)
+	return max(shut, l.limiter.wait(now, costs))
+}
+
+func (l *front) take(now time.Time, costs []cost) (ok bool, done func()) {
+	if l.refuses(now) == 0 {
+		ok, done = l.limiter.take(now, costs)
+	}
+	if l.took != nil {
+		l.took(now, ok)
+	}
+	return ok, done
+}
+
+func (l *front) state(now time.Time) []state {
+	if l.tick != nil {
+		l.tick(now)
+	}
+	states := l.limiter.state(now)
+	if l.show != nil {
+		states = l.show(now, states)
+	}
+	return states
+}
+
+// withOthers returns a limiter from which other clients also take: a batch of requests with these
+// costs, after each gap.
+func withOthers(l limiter, gap time.Duration, batch int, costs []cost) limiter {
+	var next time.Time
+	return &front{limiter: l, tick: func(now time.Time) {
+		if next.IsZero() {
+			next = now.Add(gap)
+		}
+		for ; !next.After(now); next = next.Add(gap) {
+			for range batch {
+				if _, done := l.take(next, costs); done != nil {
+					done()
+				}
 			}
 		}
+	}}
+}
+
+// changing returns a limiter that becomes another one after a time: after a change of the plan, or
+// at night, if it changes back, and so on.
+func changing(first, second limiter, every time.Duration, back bool) limiter {
+	l := &front{limiter: first}
+	l.tick = func(now time.Time) {
+		l.limiter = second
+		if periods := int(now.Sub(epoch) / every); periods == 0 || back && periods%2 == 0 {
+			l.limiter = first
+		}
 	}
+	return l
 }
 
-func (l *crowd) has(now time.Time, costs []cost) bool {
-	l.pass(now)
-	return l.limiter.has(now, costs)
-}
-
-func (l *crowd) take(now time.Time, costs []cost) (bool, func()) {
-	l.pass(now)
-	return l.limiter.take(now, costs)
-}
-
-func (l *crowd) state(now time.Time) []state {
-	l.pass(now)
-	return l.limiter.state(now)
-}
-
-// A changing limiter alternates between two limiters: another one at night, or after a change
-// of the plan.
-type changing struct {
-	first, second limiter
-	every         time.Duration
-	back          bool // it changes back, and so on
-}
-
-func (l *changing) in(now time.Time) limiter {
-	periods := int(now.Sub(epoch) / l.every)
-	if periods == 0 || l.back && periods%2 == 0 {
-		return l.first
-	}
-	return l.second
-}
-
-func (l *changing) has(now time.Time, costs []cost) bool { return l.in(now).has(now, costs) }
-
-func (l *changing) take(now time.Time, costs []cost) (bool, func()) {
-	return l.in(now).take(now, costs)
-}
-
-func (l *changing) state(now time.Time) []state { return l.in(now).state(now) }
-
-func (l *changing) allows(d time.Duration) float64 {
-	return max(l.first.allows(d), l.second.allows(d))
-}
-
-// A renamed limiter has other names for its policies, as different paths may have.
-type renamed struct {
-	limiter
-	suffix string
-}
-
-func (l renamed) state(now time.Time) []state {
-	list := l.limiter.state(now)
-	for i := range list {
-		list[i].policy.Name += l.suffix
-	}
-	return list
+// renamed returns a limiter with other names for its policies, as different paths may have.
+func renamed(l limiter, suffix string) limiter {
+	return &front{limiter: l, show: func(_ time.Time, states []state) []state {
+		for i := range states {
+			states[i].policy.Name += suffix
+		}
+		return states
+	}}
 }

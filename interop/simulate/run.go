@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -27,11 +26,9 @@ const (
 
 // A load has the jobs for a server.
 type load struct {
-	processes int             // each with a client of its own
-	workers   int             // of each process
+	workers   int
 	jobs      int             // of all workers together
 	each      int             // of each worker; if not 0, it replaces jobs
-	time      time.Duration   // how long the workers work; if not 0, it replaces jobs
 	apart     time.Duration   // between the first jobs of two workers
 	begins    []time.Duration // of the first job of each worker; nil if apart counts
 	paths     int             // the jobs take turns to use as many paths; 0 means one
@@ -51,11 +48,8 @@ type cost struct {
 type result struct {
 	time    time.Duration // until the last job was done
 	refused int
-	again   int64           // tokens of requests that were refused
-	longest time.Duration   // of a job, from its first try until it was done
-	fair    float64         // Jain's index of the workers' jobs a second, 1 if all are equal
-	used    float64         // the part of what the limiter allows in that time
-	took    []time.Duration // of each job, the shortest first
+	longest time.Duration // of a job, from its first try until it was done
+	done    int           // jobs
 	events  []event
 }
 
@@ -75,22 +69,20 @@ func run(t *testing.T, l load, c client, newServer func() *server, seed uint64) 
 }
 
 func (l load) run(s *server, c client, seed uint64) result {
-	office := &office{load: l, workers: make([]worker, max(l.processes, 1)*l.workers)}
+	office := &office{load: l, workers: make([]worker, l.workers)}
 	var all sync.WaitGroup
-	for p := range max(l.processes, 1) {
-		rt := c.make(s)
-		for i := range l.workers {
-			w := &office.workers[p*l.workers+i]
-			w.number, w.rt, w.obeys, w.seed = p*l.workers+i, rt, c.obeys, seed
-			all.Go(func() {
-				// This makes the order of the first requests independent of the scheduler.
-				time.Sleep(time.Duration(w.number) * max(l.apart, time.Microsecond))
-				if l.begins != nil {
-					time.Sleep(l.begins[w.number])
-				}
-				w.work(office)
-			})
-		}
+	rt := c.make(s)
+	for i := range office.workers {
+		w := &office.workers[i]
+		w.rt, w.obeys, w.seed = rt, c.obeys, seed
+		all.Go(func() {
+			// This makes the order of the first requests independent of the scheduler.
+			time.Sleep(time.Duration(i) * max(l.apart, time.Microsecond))
+			if l.begins != nil {
+				time.Sleep(l.begins[i])
+			}
+			w.work(office)
+		})
 	}
 	all.Wait()
 	return office.result(s)
@@ -111,10 +103,8 @@ func (o *office) next(w *worker) (job int, ok bool) {
 	job = o.handed
 	switch {
 	case o.within > 0 && time.Since(epoch) > o.within:
-	case o.time > 0:
-		ok = time.Since(epoch) < o.time
 	case o.each > 0:
-		ok = len(w.took) < o.each
+		ok = w.done < o.each
 	default:
 		ok = o.handed < o.jobs
 	}
@@ -126,12 +116,12 @@ func (o *office) next(w *worker) (job int, ok bool) {
 
 // A worker does one job after the other.
 type worker struct {
-	number int
-	rt     http.RoundTripper
-	obeys  bool // Retry-After
-	seed   uint64
-	took   []time.Duration
-	end    time.Time // of the last
+	rt      http.RoundTripper
+	obeys   bool // Retry-After
+	seed    uint64
+	done    int           // jobs
+	longest time.Duration // of them
+	end     time.Time     // of the last
 }
 
 func (w *worker) work(o *office) {
@@ -144,7 +134,7 @@ func (w *worker) work(o *office) {
 		done := w.do(o, job)
 		w.end = time.Now()
 		if done {
-			w.took = append(w.took, w.end.Sub(begin))
+			w.done, w.longest = w.done+1, max(w.longest, w.end.Sub(begin))
 		}
 	}
 }
@@ -223,35 +213,16 @@ func costsOf(req *http.Request) []cost {
 
 func (o *office) result(s *server) result {
 	r := result{events: s.events}
-	var sum, squares float64
 	for i := range o.workers {
 		w := &o.workers[i]
-		r.took = append(r.took, w.took...)
+		r.done += w.done
+		r.longest = max(r.longest, w.longest)
 		r.time = max(r.time, w.end.Sub(epoch))
-		if len(w.took) > 0 {
-			rate := float64(len(w.took)) / w.end.Sub(epoch).Seconds()
-			sum, squares = sum+rate, squares+rate*rate
-		}
 	}
-	slices.Sort(r.took)
-	if len(r.took) > 0 {
-		r.longest = r.took[len(r.took)-1]
-	}
-	r.fair = sum * sum / squares / float64(len(o.workers))
-	if o.time > 0 {
-		r.time = o.time
-	}
-	served := 0
 	for _, e := range s.events {
-		switch {
-		case e.at >= r.time:
-		case e.served:
-			served++
-		default:
+		if !e.served && e.at < r.time {
 			r.refused++
-			r.again += e.cost
 		}
 	}
-	r.used = float64(served) / s.limit.allows(r.time)
 	return r
 }

@@ -13,8 +13,6 @@ type scenario struct {
 	load
 	server  func() *server
 	maxWait time.Duration // of the Transports, 0 for the default
-	github  bool          // clients for GitHub can read it
-	before  string        // the figures of the first Transport, which sent one probe at a time
 	wanted  wanted
 	note    string   // why the goals are out of reach
 	reached float64  // the largest number of seconds instead of the goal
@@ -26,7 +24,6 @@ type scenario struct {
 // A wanted has the goals for a Transport.
 type wanted struct {
 	seconds, refused float64
-	half             float64 // seconds until half of the jobs are done; 0 if not checked
 }
 
 // short is a server with short responses over a bad network.
@@ -79,90 +76,80 @@ func random(s *state, rnd *rand.Rand) {
 
 // shortAnswers: 300 jobs, 20 workers, up to 150 ms each way, 5 % lost.
 var shortAnswers = []scenario{
-	{name: "fixed window, 50 per 10 s", ideal: 50, load: jobs300, before: "61.0 / 0",
+	{name: "fixed window, 50 per 10 s", ideal: 50, load: jobs300,
 		server: short(fifty, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
-	{name: "sliding window, 50 per 10 s", ideal: 50, load: jobs300, before: "65.0 / 0",
+	{name: "sliding window, 50 per 10 s", ideal: 50, load: jobs300,
 		server: short(sliding(50, 10*time.Second), current, refuseTooMany), wanted: wanted{seconds: 66, refused: 0}},
-	{name: "token bucket, 5/s, burst 50, t is the next unit", ideal: 50, load: jobs300, before: "52.7 / 0",
+	{name: "token bucket, 5/s, burst 50, t is the next unit", ideal: 50, load: jobs300,
 		server: short(tokens(5, 50, false), current, refuseTooMany), wanted: wanted{seconds: 54, refused: 0}},
-	{name: "GCRA, 5/s, burst 10, t is until full", ideal: 58, load: jobs300, before: "71.2 / 0",
+	{name: "GCRA, 5/s, burst 10, t is until full", ideal: 58, load: jobs300,
 		server: short(tokens(5, 10, true), current, refuseTooMany), wanted: wanted{seconds: 71, refused: 0}},
-	{name: "GCRA, 20/s, burst 1, t is the next unit", ideal: 15, load: jobs300, before: "346.8 / 0",
+	{name: "GCRA, 20/s, burst 1, t is the next unit", ideal: 15, load: jobs300,
 		server: short(tokens(20, 1, false), current, refuseTooMany), wanted: wanted{seconds: 60, refused: 60},
 		note: "each answer announces that nothing remains for a second, because 50 ms are rounded up. A client that obeys sends one request a second, and takes 300 s", reached: 350},
-	{name: "10 per 1 s and 50 per 10 s", ideal: 50, load: jobs300, before: "61.6 / 0",
+	{name: "10 per 1 s and 50 per 10 s", ideal: 50, load: jobs300,
 		server: short(func() limiter { return several{fixed(10, time.Second)(), fifty()} }, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
-	{name: "5 at a time, 503 and Retry-After: 1", ideal: 12, load: jobs300, before: "86.1 / 577",
+	{name: "5 at a time, 503 and Retry-After: 1", ideal: 12, load: jobs300,
 		server: func() *server {
-			s := short(func() limiter { return &concurrent{slots: 5, each: 200 * time.Millisecond} }, silent, refuseUnavailable)()
+			s := short(func() limiter { return &concurrent{slots: 5} }, silent, refuseUnavailable)()
 			s.work = lasts(200 * time.Millisecond)
 			return s
 		}, wanted: wanted{seconds: 30, refused: 60}},
-	{name: "fixed window, X-RateLimit with a Unix reset", ideal: 50, load: jobs300, before: "61.0 / 0",
-		server: short(fifty, unix(0, true), refuseTooMany), wanted: wanted{seconds: 62, refused: 3.4}},
-	{name: "the same, its clock 2 min behind, no Date", ideal: 50, load: jobs300, before: "68.9 / 400",
-		server: short(fifty, unix(-2*time.Minute, false), refuseTooMany), wanted: wanted{seconds: 63, refused: 42}},
-	{name: "GitHub's 403 with nothing remaining", ideal: 50, load: jobs300, github: true, before: "61.0 / 0",
-		server: short(fifty, likeGitHub, refuseForbidden), wanted: wanted{seconds: 62, refused: 4}},
-	{name: "fixed window, 429 and Retry-After alone", ideal: 50, load: jobs300, before: "61.0 / 76",
+	{name: "fixed window, X-RateLimit with a Unix reset", ideal: 50, load: jobs300,
+		server: short(fifty, inForm("X-RateLimit, Unix", 0, true), refuseTooMany), wanted: wanted{seconds: 62, refused: 3.4}},
+	{name: "the same, its clock 2 min behind, no Date", ideal: 50, load: jobs300,
+		server: short(fifty, inForm("X-RateLimit, Unix", -2*time.Minute, false), refuseTooMany), wanted: wanted{seconds: 63, refused: 42}},
+	{name: "GitHub's 403 with nothing remaining", ideal: 50, load: jobs300,
+		server: short(fifty, inForm("GitHub", 0, true), refuseForbidden), wanted: wanted{seconds: 62, refused: 4}},
+	{name: "fixed window, 429 and Retry-After alone", ideal: 50, load: jobs300,
 		server: short(fifty, silent, refuseRetryAfter), wanted: wanted{seconds: 62, refused: 60}},
-	{name: "fixed window, 429 alone", ideal: 50, load: jobs300, before: "68.7 / 465",
+	{name: "fixed window, 429 alone", ideal: 50, load: jobs300,
 		server: short(fifty, silent, refuseTooMany), wanted: wanted{seconds: 63, refused: 85}},
-	{name: "fixed window, says twice what remains", ideal: 50, load: jobs300, before: "60.9 / 25",
+	{name: "fixed window, says twice what remains", ideal: 50, load: jobs300,
 		server: short(fifty, untrue(twice), refuseTooMany), wanted: wanted{seconds: 62, refused: 28}},
-	{name: "fixed window, always says r=50", ideal: 50, load: jobs300, before: "68.7 / 465",
-		server: short(fifty, untrue(always), refuseTooMany), wanted: wanted{seconds: 62, refused: 90}},
-	{name: "fixed window, random r and t", loses: "Transport obeys numbers that mean nothing", ideal: 50, load: jobs300, before: "86.0 / 33",
+	{name: "fixed window, always says r=50", ideal: 50, load: jobs300,
+		server: short(fifty, untrue(always), refuseTooMany), wanted: wanted{seconds: 63, refused: 90}},
+	{name: "fixed window, random r and t", loses: "Transport obeys numbers that mean nothing", ideal: 50, load: jobs300,
 		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 80, refused: 38}},
+}
+
+// first is an unlimited server for 50 requests at once.
+func first(work func(int) time.Duration) func() *server {
+	return func() *server { return &server{limit: unlimited{}, say: silent, work: work} }
 }
 
 // slowAnswers: a language model, a report. Nothing is lost, and the network takes no time.
 var slowAnswers = []scenario{
-	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "the first answer of a window takes 3 s, and other requests wait for it. The tokens that flow in meanwhile are lost", ideal: 22, load: load{workers: 25, each: 4}, before: "100.3 / 1",
+	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "the first answer of a window takes 3 s, and other requests wait for it. The tokens that flow in meanwhile are lost", ideal: 22, load: load{workers: 25, each: 4},
 		server: slow(tokens(5, 5, false), 3*time.Second), wanted: wanted{seconds: 60, refused: 20}},
-	{name: "token bucket, 5/s, burst 5; 20 s; 50 × 4", ideal: 80, load: load{workers: 50, each: 4}, before: "1118.8 / 1",
+	{name: "token bucket, 5/s, burst 5; 20 s; 50 × 4", ideal: 80, load: load{workers: 50, each: 4},
 		server: slow(tokens(5, 5, false), 20*time.Second), wanted: wanted{seconds: 150, refused: 40}},
-	{name: "1000 per second, never near it; 2 s; 50 × 10", ideal: 20, load: load{workers: 50, each: 10}, before: "31.2 / 0",
+	{name: "1000 per second, never near it; 2 s; 50 × 10", ideal: 20, load: load{workers: 50, each: 10},
 		server: slow(fixed(1000, time.Second), 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
-	{name: "the same, with a MaxWait of 1 s", ideal: 20, load: load{workers: 50, each: 10}, maxWait: time.Second, before: "405.0 / 0",
+	{name: "the same, with a MaxWait of 1 s", ideal: 20, load: load{workers: 50, each: 10}, maxWait: time.Second,
 		server: slow(fixed(1000, time.Second), 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
-	{name: "fixed window, 100 per 10 s; 2 s; 30 × 10", ideal: 22, load: load{workers: 30, each: 10}, before: "35.4 / 0",
+	{name: "fixed window, 100 per 10 s; 2 s; 30 × 10", ideal: 22, load: load{workers: 30, each: 10},
 		server: slow(fixed(100, 10*time.Second), 2*time.Second), wanted: wanted{seconds: 26, refused: 0},
 		note: "the last 100 of 300 requests are not allowed before 20 s. 30 workers need four rounds of 2 s for them, so 28 s is the least for any client. The rest is a reset that is 2 s old when it arrives, and the probe of each window", reached: 37},
-	{name: "weighted window, 50 per 10 s; 50 ms; 20 × 15", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
+	{name: "weighted window, 50 per 10 s; 50 ms; 20 × 15", ideal: 60, load: load{workers: 20, each: 15},
 		server: slow(weighted(50, 10*time.Second, false), 50*time.Millisecond), wanted: wanted{seconds: 66, refused: 0}},
-	{name: "the same, announced as a fixed window", loses: "Transport waits for the end of each window, as the server asks", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
+	{name: "the same, announced as a fixed window", loses: "Transport waits for the end of each window, as the server asks", ideal: 60, load: load{workers: 20, each: 15},
 		server: slow(weighted(50, 10*time.Second, true), 50*time.Millisecond), wanted: wanted{seconds: 102, refused: 5}},
-	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests are sent before anything is known, and the other requests wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5}, before: "–",
+	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests are sent before anything is known, and the other requests wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5},
 		server: func() *server {
 			return &server{limit: unlimited{}, say: accepted, work: lasts(500 * time.Millisecond)}
 		}, wanted: wanted{seconds: 3, refused: 0}},
-	{name: "no fields; 0.7 s; 10 × 5", ideal: 3.5, load: load{workers: 10, each: 5}, before: "4.2 / 0",
+	{name: "no fields; 0.7 s; 10 × 5", ideal: 3.5, load: load{workers: 10, each: 5},
 		server: func() *server {
 			return &server{limit: unlimited{}, say: silent, work: lasts(700 * time.Millisecond)}
 		}, wanted: wanted{seconds: 3.5, refused: 0}},
-}
-
-// firstRequests: 50 requests at once to an unknown server. Each is tried until it succeeds.
-var firstRequests = []scenario{
-	{name: "no fields", load: load{workers: 50, each: 1}, before: "0.4 / 0.4", wanted: wanted{seconds: 0.4, half: 0.4},
-		server: first(lasts(200 * time.Millisecond))},
-	{name: "cold start: the first answer takes 2 s", load: load{workers: 50, each: 1}, before: "1.2 / 2.0", wanted: wanted{seconds: 2, half: 0.4},
-		server: first(func(number int) time.Duration {
-			if number == 0 {
-				return 2 * time.Second
-			}
-			return 200 * time.Millisecond
-		})},
-	{name: "the first five connections are reset", load: load{workers: 50, each: 1}, before: "0.4 / 0.4", wanted: wanted{seconds: 0.4, half: 0.4},
+	{name: "no fields; 0.2 s; 50 at once", ideal: 0.2, load: load{workers: 50, each: 1},
+		server: first(lasts(200 * time.Millisecond)), wanted: wanted{seconds: 0.4}},
+	{name: "the same, where the first five connections are reset", ideal: 0.2, load: load{workers: 50, each: 1},
 		server: first(func(number int) time.Duration {
 			if number < 5 {
 				return reset
 			}
 			return 200 * time.Millisecond
-		})},
-}
-
-func first(work func(int) time.Duration) func() *server {
-	return func() *server { return &server{limit: unlimited{}, say: silent, work: work} }
+		}), wanted: wanted{seconds: 0.4}},
 }

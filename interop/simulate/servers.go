@@ -17,16 +17,18 @@ import (
 
 // A limiter decides whether a request is served.
 type limiter interface {
-	// has reports whether enough is left for a request.
-	has(now time.Time, costs []cost) bool
+	// wait returns how long a request would be refused, if no other request takes from the limiter:
+	// 0 if enough is left, and a nanosecond if that is unknown.
+	wait(now time.Time, costs []cost) time.Duration
 	// take takes the cost of a request, if enough is left. done, which may be nil, is called
 	// when the request has been served.
 	take(now time.Time, costs []cost) (ok bool, done func())
 	// state returns the remaining units and the resets.
 	state(now time.Time) []state
-	// allows returns how many requests can be served within a time.
-	allows(d time.Duration) float64
 }
+
+// unknown is the wait for something without an announced end.
+const unknown = time.Nanosecond
 
 // A state is the state of one limit.
 type state struct {
@@ -72,13 +74,16 @@ func (m meter) policy(quota int64, window time.Duration) ratelimit.Policy {
 	return p
 }
 
-func (l *fixedWindow) has(now time.Time, costs []cost) bool {
+func (l *fixedWindow) wait(now time.Time, costs []cost) time.Duration {
 	l.turn(now)
-	return l.used+l.meter.units(costs) <= l.quota
+	if l.used+l.meter.units(costs) <= l.quota {
+		return 0
+	}
+	return l.number.Add(l.window).Sub(now)
 }
 
 func (l *fixedWindow) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
+	if l.wait(now, costs) > 0 {
 		return false, nil
 	}
 	l.used += l.meter.units(costs)
@@ -102,10 +107,6 @@ func (l *fixedWindow) state(now time.Time) []state {
 	return []state{{l.meter.policy(l.quota, l.window), l.quota - l.used, l.number.Add(l.window).Sub(now)}}
 }
 
-func (l *fixedWindow) allows(d time.Duration) float64 {
-	return float64(l.quota) * max(1, math.Ceil(float64(d)/float64(l.window)))
-}
-
 // policyOf returns a policy. Its name has the window, so that a server can have several
 // policies.
 func policyOf(quota int64, window time.Duration) ratelimit.Policy {
@@ -120,13 +121,16 @@ type slidingWindow struct {
 	taken  []time.Time // within the window, oldest first
 }
 
-func (l *slidingWindow) has(now time.Time, _ []cost) bool {
+func (l *slidingWindow) wait(now time.Time, _ []cost) time.Duration {
 	l.turn(now)
-	return int64(len(l.taken)) < l.quota
+	if int64(len(l.taken)) < l.quota {
+		return 0
+	}
+	return l.taken[int64(len(l.taken))-l.quota].Add(l.window).Sub(now)
 }
 
 func (l *slidingWindow) take(now time.Time, costs []cost) (bool, func()) {
-	ok := l.has(now, costs)
+	ok := l.wait(now, costs) == 0
 	if ok || l.all {
 		l.taken = append(l.taken, now)
 	}
@@ -146,10 +150,6 @@ func (l *slidingWindow) state(now time.Time) []state {
 		reset = l.taken[0].Add(l.window).Sub(now)
 	}
 	return []state{{policyOf(l.quota, l.window), max(0, l.quota-int64(len(l.taken))), reset}}
-}
-
-func (l *slidingWindow) allows(d time.Duration) float64 {
-	return (&fixedWindow{quota: l.quota, window: l.window}).allows(d)
 }
 
 // A weightedWindow counts requests in windows. It adds the part of the previous window that
@@ -176,14 +176,17 @@ func (l *weightedWindow) fields(now time.Time) ratelimit.Fields {
 	return announce.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields()
 }
 
-func (l *weightedWindow) has(now time.Time, _ []cost) bool {
+func (l *weightedWindow) wait(now time.Time, _ []cost) time.Duration {
 	l.turn(now)
 	left := l.number.Add(l.window).Sub(now).Seconds() / l.window.Seconds()
-	return float64(l.quota-l.used)-float64(l.previous)*left >= 1-1e-9
+	if float64(l.quota-l.used)-float64(l.previous)*left >= 1-1e-9 {
+		return 0
+	}
+	return max(l.state(now)[0].reset, unknown)
 }
 
 func (l *weightedWindow) take(now time.Time, costs []cost) (bool, func()) {
-	ok := l.has(now, costs)
+	ok := l.wait(now, costs) == 0
 	if ok || l.all {
 		l.used++
 	}
@@ -206,20 +209,21 @@ type bucket struct {
 	burst     float64
 	untilFull bool // the reset is the time until all tokens are back, not until the next one
 	meter     meter
-	others    float64 // how often per second other clients come
-	each      float64 // the tokens that another client takes, if there are enough
 	tokens    float64
 	at        time.Time
-	taken     time.Time // until when other clients have taken their tokens
 }
 
-func (l *bucket) has(now time.Time, costs []cost) bool {
+func (l *bucket) wait(now time.Time, costs []cost) time.Duration {
 	l.flow(now)
-	return l.tokens >= float64(l.meter.units(costs))
+	missing := float64(l.meter.units(costs)) - l.tokens
+	if missing <= 0 {
+		return 0
+	}
+	return max(time.Duration(missing/l.perSecond*float64(time.Second)), unknown)
 }
 
 func (l *bucket) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
+	if l.wait(now, costs) > 0 {
 		return false, nil
 	}
 	l.tokens -= float64(l.meter.units(costs))
@@ -227,23 +231,6 @@ func (l *bucket) take(now time.Time, costs []cost) (bool, func()) {
 }
 
 func (l *bucket) flow(now time.Time) {
-	if l.others > 0 {
-		gap := time.Duration(float64(time.Second) / l.others)
-		for next := l.taken.Add(gap); !l.taken.IsZero() && !next.After(now); next = next.Add(gap) {
-			l.flowTo(next)
-			if l.tokens >= l.each {
-				l.tokens -= l.each
-			}
-			l.taken = next
-		}
-		if l.taken.IsZero() {
-			l.taken = now
-		}
-	}
-	l.flowTo(now)
-}
-
-func (l *bucket) flowTo(now time.Time) {
 	if l.at.IsZero() {
 		l.tokens = l.burst
 	} else {
@@ -263,22 +250,18 @@ func (l *bucket) state(now time.Time) []state {
 	return []state{{policy, int64(l.tokens), time.Duration(missing / l.perSecond * float64(time.Second))}}
 }
 
-func (l *bucket) allows(d time.Duration) float64 { return l.burst + d.Seconds()*l.perSecond }
-
 // several is a list of limiters. A request needs a unit of each.
 type several []limiter
 
-func (l several) has(now time.Time, costs []cost) bool {
+func (l several) wait(now time.Time, costs []cost) (longest time.Duration) {
 	for _, one := range l {
-		if !one.has(now, costs) {
-			return false
-		}
+		longest = max(longest, one.wait(now, costs))
 	}
-	return true
+	return longest
 }
 
 func (l several) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
+	if l.wait(now, costs) > 0 {
 		return false, nil
 	}
 	var ends []func()
@@ -301,25 +284,21 @@ func (l several) state(now time.Time) (all []state) {
 	return all
 }
 
-func (l several) allows(d time.Duration) float64 {
-	least := math.Inf(1)
-	for _, one := range l {
-		least = min(least, one.allows(d))
-	}
-	return least
-}
-
-// concurrent serves a number of requests at the same time. Each takes a fixed time.
+// concurrent serves a number of requests at the same time.
 type concurrent struct {
 	slots, used int64
-	each        time.Duration
 	says        bool // it announces a policy
 }
 
-func (l *concurrent) has(time.Time, []cost) bool { return l.used < l.slots }
+func (l *concurrent) wait(time.Time, []cost) time.Duration {
+	if l.used < l.slots {
+		return 0
+	}
+	return unknown
+}
 
 func (l *concurrent) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
+	if l.wait(now, costs) > 0 {
 		return false, nil
 	}
 	l.used++
@@ -334,29 +313,12 @@ func (l *concurrent) state(time.Time) []state {
 	return []state{{p, l.slots - l.used, -1}}
 }
 
-func (l *concurrent) allows(d time.Duration) float64 {
-	return float64(l.slots) * max(1, math.Floor(float64(d)/float64(l.each)))
-}
-
-// An outage refuses all requests for some time.
-type outage struct {
-	unlimited
-	from, to time.Duration
-}
-
-func (l outage) has(now time.Time, _ []cost) bool {
-	return now.Before(epoch.Add(l.from)) || !now.Before(epoch.Add(l.to))
-}
-
-func (l outage) take(now time.Time, costs []cost) (bool, func()) { return l.has(now, costs), nil }
-
 // unlimited serves every request.
 type unlimited struct{}
 
-func (unlimited) has(time.Time, []cost) bool            { return true }
+func (unlimited) wait(time.Time, []cost) time.Duration  { return 0 }
 func (unlimited) take(time.Time, []cost) (bool, func()) { return true, nil }
 func (unlimited) state(time.Time) []state               { return nil }
-func (unlimited) allows(time.Duration) float64          { return math.Inf(1) }
 
 // A visit is a request at a server. Its luck depends only on the seed, the job and the number
 // of the try, not on the order of goroutines.
@@ -394,7 +356,6 @@ type server struct {
 type event struct {
 	at     time.Duration // since the beginning
 	served bool
-	cost   int64
 }
 
 var errLost = errors.New("simulate: the connection was lost")
@@ -521,7 +482,7 @@ func (s *server) limitOf(req *http.Request, rnd *rand.Rand) (node int, l limiter
 func (s *server) allows(l limiter, req *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return l.has(time.Now(), costsOf(req))
+	return l.wait(time.Now(), costsOf(req)) == 0
 }
 
 // decide asks the limiter. A negative work means that the connection is reset.
@@ -532,62 +493,12 @@ func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work
 	v.served, done = l.take(v.now, costs)
 	v.states = l.state(v.now)
 	if !v.served {
-		v.wait = waitOf(l, v.now, costs)
+		v.wait = l.wait(v.now, costs)
 	}
-	var all int64
-	for _, c := range costs {
-		all += c.taken
-	}
-	s.events = append(s.events, event{time.Since(epoch), v.served, all})
+	s.events = append(s.events, event{time.Since(epoch), v.served})
 	if v.served {
 		work = s.work(s.served) + delayOf(l)
 		s.served++
 	}
 	return v, work, done
-}
-
-// waitOf returns the time until a limiter has enough for a request, to a tenth of a second,
-// if no other request takes from it. It returns an hour if the limiter never has enough.
-func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
-	switch l := l.(type) {
-	case *bucket:
-		missing := float64(l.meter.units(costs)) - l.tokens
-		return time.Duration(max(missing, 0) / l.perSecond * float64(time.Second))
-	case *fixedWindow:
-		if l.has(now, costs) {
-			return 0
-		}
-		return l.number.Add(l.window).Sub(now)
-	case *slidingWindow:
-		if l.has(now, costs) {
-			return 0
-		}
-		return l.taken[int64(len(l.taken))-l.quota].Add(l.window).Sub(now)
-	case *weightedWindow:
-		if l.has(now, costs) {
-			return 0
-		}
-		return l.state(now)[0].reset
-	case *crowd:
-		return waitOf(l.limiter, now, costs)
-	case *synced:
-		return waitOf(l.limiter, now, costs)
-	case *overloaded:
-		return waitOf(l.limiter, now, costs)
-	case *queue:
-		return max(waitOf(&l.line, now, nil), waitOf(l.limiter, now, costs))
-	case *front:
-		return max(l.refuses(now), waitOf(l.limiter, now, costs))
-	case renamed:
-		return waitOf(l.limiter, now, costs)
-	case *changing:
-		return waitOf(l.in(now), now, costs)
-	case several:
-		var longest time.Duration
-		for _, one := range l {
-			longest = max(longest, waitOf(one, now, costs))
-		}
-		return longest
-	}
-	return 0
 }

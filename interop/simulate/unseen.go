@@ -110,7 +110,7 @@ var unseen = []oddityKind{
 		s.wrap(func(l limiter, quota int64) limiter {
 			return &front{limiter: l, took: func(now time.Time, ok bool) {
 				for range int(chance(now) * min(most, math.Sqrt(float64(quota)))) {
-					if ok && l.has(now, nil) {
+					if ok && l.wait(now, nil) == 0 {
 						l.take(now, nil)
 					}
 				}
@@ -187,7 +187,7 @@ func (s *scene) part(least, most float64) func(quota int64) time.Duration {
 // crowd returns a limiter from which other clients take too, batch units at once.
 func (s *scene) crowd(l limiter, quota int64, batch int) limiter {
 	gap := s.window.Seconds() / float64(quota) / s.others * float64(batch)
-	return &crowd{limiter: l, gap: time.Duration(gap * float64(time.Second)), batch: batch}
+	return withOthers(l, time.Duration(gap*float64(time.Second)), batch, nil)
 }
 
 // arrive lets the jobs of a scene come at random times, or in batches, as often as not.
@@ -215,47 +215,6 @@ func chance(now time.Time) float64 {
 	return rand.New(rand.NewPCG(uint64(now.UnixNano()), 5)).Float64()
 }
 
-// A front is what is in front of a limiter. Each of the functions may be nil.
-type front struct {
-	limiter
-	tick func(now time.Time)                         // is called before anything else
-	shut func(now time.Time) time.Duration           // returns how long all requests are refused
-	took func(now time.Time, ok bool)                // is called after a request was served or refused
-	show func(now time.Time, states []state) []state // returns what is announced
-}
-
-func (l *front) refuses(now time.Time) time.Duration {
-	if l.tick != nil {
-		l.tick(now)
-	}
-	if l.shut == nil {
-		return 0
-	}
-	return l.shut(now)
-}
-
-func (l *front) has(now time.Time, costs []cost) bool {
-	return l.refuses(now) == 0 && l.limiter.has(now, costs)
-}
-
-func (l *front) take(now time.Time, costs []cost) (ok bool, done func()) {
-	if l.refuses(now) == 0 {
-		ok, done = l.limiter.take(now, costs)
-	}
-	if l.took != nil {
-		l.took(now, ok)
-	}
-	return ok, done
-}
-
-func (l *front) state(now time.Time) []state {
-	states := l.limiter.state(now)
-	if l.show != nil {
-		states = l.show(now, states)
-	}
-	return states
-}
-
 // synced nodes serve requests in turn. Each knows what the others have taken only as it was when
 // they last exchanged their counts.
 type synced struct {
@@ -273,19 +232,22 @@ func (l *synced) exchange(now time.Time) {
 	l.at = now
 	for i := range l.left {
 		l.left[i] = 0
-		if l.limiter.has(now, nil) {
+		if l.limiter.wait(now, nil) == 0 {
 			l.left[i] = max(1, l.limiter.state(now)[0].remaining)
 		}
 	}
 }
 
-func (l *synced) has(now time.Time, _ []cost) bool {
+func (l *synced) wait(now time.Time, costs []cost) time.Duration {
 	l.exchange(now)
-	return l.left[l.turn] > 0
+	if l.left[l.turn] > 0 {
+		return 0
+	}
+	return max(l.limiter.wait(now, costs), unknown)
 }
 
 func (l *synced) take(now time.Time, costs []cost) (bool, func()) {
-	ok, done := l.has(now, costs), func() {}
+	ok, done := l.wait(now, costs) == 0, func() {}
 	if ok {
 		l.left[l.turn]--
 		_, done = l.limiter.take(now, costs) // if there is any left
@@ -307,12 +269,12 @@ type queue struct {
 	line bucket
 }
 
-func (l *queue) has(now time.Time, costs []cost) bool {
-	return l.line.has(now, nil) && l.limiter.has(now, costs)
+func (l *queue) wait(now time.Time, costs []cost) time.Duration {
+	return max(l.line.wait(now, nil), l.limiter.wait(now, costs))
 }
 
 func (l *queue) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
+	if l.wait(now, costs) > 0 {
 		return false, nil
 	}
 	l.line.take(now, nil)
@@ -331,12 +293,16 @@ type overloaded struct {
 	each        time.Duration
 }
 
-func (l *overloaded) has(now time.Time, costs []cost) bool {
-	return l.under < 2*l.most && l.limiter.has(now, costs)
+func (l *overloaded) wait(now time.Time, costs []cost) time.Duration {
+	wait := l.limiter.wait(now, costs)
+	if l.under >= 2*l.most {
+		wait = max(wait, unknown)
+	}
+	return wait
 }
 
 func (l *overloaded) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
+	if l.wait(now, costs) > 0 {
 		return false, nil
 	}
 	_, done := l.limiter.take(now, costs)

@@ -7,12 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/PuerkitoBio/rehttp"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/cenkalti/backoff/v5"
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
-	gofri "github.com/gofri/go-github-ratelimit/v2/github_ratelimit"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/httpfields/ratelimit"
 )
@@ -29,17 +27,6 @@ func Failsafe(base http.RoundTripper) http.RoundTripper {
 	policy := failsafehttp.NewRetryPolicyBuilder().WithBackoff(time.Second, 30*time.Second).WithMaxRetries(3).Build()
 	return failsafehttp.NewRoundTripper(base, policy)
 }
-
-// Rehttp returns a client of rehttp.
-func Rehttp(base http.RoundTripper) http.RoundTripper {
-	return rehttp.NewTransport(base, rehttp.RetryAll(rehttp.RetryMaxRetries(4),
-		rehttp.RetryAny(rehttp.RetryIsErr(func(err error) bool { return err != nil }),
-			rehttp.RetryStatuses(http.StatusTooManyRequests, http.StatusServiceUnavailable))),
-		rehttp.ExpJitterDelay(time.Second, 30*time.Second))
-}
-
-// GitHub returns a client of go-github-ratelimit, which knows one server.
-func GitHub(base http.RoundTripper) http.RoundTripper { return gofri.New(base) }
 
 // Backoff returns a client that retries with package backoff, and obeys Retry-After.
 func Backoff(base http.RoundTripper) http.RoundTripper { return retried{base} }

@@ -15,7 +15,7 @@ import (
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spent := fake.Spent()
-		server := fake.Memory(spent.Handler(fake.JSON("hello")))
+		server := spent.RoundTripper()
 		client := func() *http.Client { return &http.Client{Transport: &obey.Transport{Base: server}} }
 		_, err := client().Get("http://api.example")
 		require.NoError(t, err)
@@ -24,7 +24,7 @@ func TestBackoff(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, 1, spent.Refused())
+		require.EqualValues(t, 1, spent.Counts().Refused)
 
 		waiting := client()
 		_, err = Get(t.Context(), waiting, "http://api.example")

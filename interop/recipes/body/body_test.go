@@ -2,7 +2,6 @@ package body
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
@@ -13,13 +12,12 @@ import (
 
 func TestBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := (&announce.Middleware{Take: InBody(fake.Spent().Take)}).Handler(fake.JSON("hello"))
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		take, _ := fake.Take()
+		handler := (&announce.Middleware{Take: InBody(take)}).Handler(fake.JSON("hello"))
+		w := fake.Get(handler, "/")
 		require.Equal(t, "\"hello\"\n", w.Body.String())
 
-		w = httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		w = fake.Get(handler, "/")
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		require.Equal(t, "60", w.Header().Get("Retry-After"))
 		require.JSONEq(t, `{

@@ -3,7 +3,6 @@ package chi
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +18,8 @@ func TestChi(t *testing.T) {
 			f := announce.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
 			return announce.Decision{Fields: f}, nil
 		}}
-		router := New(&announce.Middleware{Take: fake.Spent().Take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
+		take, _ := fake.Take()
+		router := New(&announce.Middleware{Take: take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
 		for _, want := range []struct {
 			code  int
 			limit string
@@ -27,8 +27,7 @@ func TestChi(t *testing.T) {
 			{http.StatusOK, `"search";r=3;t=60, "window";r=0;t=60`},
 			{http.StatusTooManyRequests, `"window";r=0;t=60`},
 		} {
-			w := httptest.NewRecorder()
-			router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search", nil))
+			w := fake.Get(router, "/search")
 			require.Equal(t, want.code, w.Code)
 			require.Equal(t, want.limit, w.Header().Get("RateLimit"))
 		}

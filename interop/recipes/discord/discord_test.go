@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,46 +31,18 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// discord allows five messages in five seconds in each channel, and names the bucket after the route.
-type discord struct {
-	mu       sync.Mutex
-	channels map[string]*bucket
-	refused  int
-}
-
-type bucket struct {
-	end  time.Time
-	used int
-}
-
-func (d *discord) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	time.Sleep(20 * time.Millisecond)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !strings.Contains(r.URL.Path, "/channels/") {
-		return
-	}
-	b := d.channels[r.URL.Path]
-	if now := time.Now(); b == nil || !now.Before(b.end) {
-		b = &bucket{end: now.Add(5 * time.Second)}
-		d.channels[r.URL.Path] = b
-	}
-	if b.used++; b.used > 5 {
-		d.refused++
-		w.Header().Set("Retry-After", "5")
-		defer w.WriteHeader(http.StatusTooManyRequests)
-	}
-	w.Header().Set("X-RateLimit-Bucket", "msgs")
-	w.Header().Set("X-RateLimit-Limit", "5")
-	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(max(5-b.used, 0)))
-	w.Header().Set("X-RateLimit-Reset-After", fmt.Sprintf("%.3f", time.Until(b.end).Seconds()))
-}
-
 // One channel at full speed delays no other channel, and no guild.
 func TestTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &discord{channels: map[string]*bucket{}}
-		client := &http.Client{Transport: NewTransport(fake.Memory(d))}
+		api, err := ratelimittest.Like("discord")
+		require.NoError(t, err)
+		api.Limits = []ratelimittest.Limit{{Policy: ratelimit.Policy{Name: "msgs", Quota: 5, Window: ratelimit.SecondsOf(5)}, Kind: ratelimittest.WindowFromFirst}}
+		api.Key, api.Latency = func(r *http.Request) string { return r.URL.Path }, 20*time.Millisecond
+		client := &http.Client{Transport: NewTransport(fake.Memory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/channels/") { // the others have no limits
+				api.ServeHTTP(w, r)
+			}
+		})))}
 		end := time.Now().Add(time.Minute)
 		var all sync.WaitGroup
 		work := func(path string, pause, most time.Duration) {
@@ -88,6 +61,6 @@ func TestTransport(t *testing.T) {
 		work("/channels/2/messages", 2*time.Second, 20*time.Millisecond)
 		work("/guilds/3/bans", time.Second, 20*time.Millisecond)
 		all.Wait()
-		require.Zero(t, d.refused)
+		require.Zero(t, api.Counts().Refused)
 	})
 }

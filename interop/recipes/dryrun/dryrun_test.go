@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -18,10 +17,10 @@ func TestDryRun(t *testing.T) {
 	var b bytes.Buffer
 	log.SetOutput(&b)
 	defer log.SetOutput(os.Stderr)
-	handler := (&announce.Middleware{Take: DryRun(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+	take, _ := fake.Take()
+	handler := (&announce.Middleware{Take: DryRun(take)}).Handler(fake.JSON("hello"))
 	for range 3 {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
+		w := fake.Get(handler, "/a")
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Empty(t, w.Header().Get("RateLimit"))
 	}

@@ -16,7 +16,7 @@ func TestExpvar(t *testing.T) {
 		var gate obey.Gate
 		Publish("limits", &gate)
 		require.JSONEq(t, `{}`, expvar.Get("limits").String())
-		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
+		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Spent().RoundTripper()}}
 		resp, err := client.Get("http://api.example")
 		require.NoError(t, err)
 		resp.Body.Close()

@@ -17,11 +17,11 @@ import (
 )
 
 // load lets four processes send ten requests each, with two workers each.
-func load(t *testing.T, proxied bool) (took time.Duration, refused int) {
+func load(t *testing.T, proxied bool) (took time.Duration, refused int64) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		api := &fake.Window{Quota: 8, Length: 10 * time.Second}
-		server := fake.Memory(api.Handler(fake.JSON("hello")))
+		api := fake.Window(8, 10*time.Second)
+		server := api.RoundTripper()
 		target, err := url.Parse("http://api.example")
 		require.NoError(t, err)
 		proxy := fake.Memory(&httputil.ReverseProxy{
@@ -53,7 +53,7 @@ func load(t *testing.T, proxied bool) (took time.Duration, refused int) {
 			}
 		}
 		all.Wait()
-		took, refused = time.Since(start), api.Refused()
+		took, refused = time.Since(start), api.Counts().Refused
 	})
 	return took, refused
 }
@@ -61,10 +61,10 @@ func load(t *testing.T, proxied bool) (took time.Duration, refused int) {
 func TestFleet(t *testing.T) {
 	took, refused := load(t, true) // 40 requests are five windows of eight
 	require.Less(t, took, 55*time.Second)
-	require.LessOrEqual(t, refused, 2)
+	require.LessOrEqual(t, refused, int64(2))
 	took, refused = load(t, false)
 	require.Less(t, took, 80*time.Second)
-	require.Less(t, refused, 20)
+	require.Less(t, refused, int64(20))
 }
 
 // The client sends its requests to the base, without any other process.

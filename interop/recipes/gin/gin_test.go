@@ -2,7 +2,6 @@ package gin
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
@@ -15,9 +14,10 @@ import (
 func TestGin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gin.SetMode(gin.TestMode)
+		take, _ := fake.Take()
 		router := gin.New()
 		router.GET("/open", func(c *gin.Context) { c.String(http.StatusOK, "open") })
-		group := router.Group("/api", Limit(&announce.Middleware{Take: fake.Spent().Take}))
+		group := router.Group("/api", Limit(&announce.Middleware{Take: take}))
 		served := 0
 		group.GET("/hello", func(c *gin.Context) {
 			served++
@@ -33,8 +33,7 @@ func TestGin(t *testing.T) {
 			{"/api/hello", `"window";r=0;t=60`, http.StatusTooManyRequests},
 			{"/open", "", http.StatusOK},
 		} {
-			w := httptest.NewRecorder()
-			router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
+			w := fake.Get(router, tc.path)
 			require.Equal(t, tc.code, w.Code)
 			require.Equal(t, tc.limit, w.Header().Get("RateLimit"))
 		}

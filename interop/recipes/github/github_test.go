@@ -12,38 +12,43 @@ import (
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/httpfields/ratelimit/obey"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 )
 
-// gitHub responds as GitHub does: one search is allowed, and a secondary limit applies to one
+// like returns an API that announces one limit as GitHub does.
+func like(t *testing.T, resource string, quota int64, h http.HandlerFunc) *ratelimittest.API {
+	api, err := ratelimittest.Like("github")
+	require.NoError(t, err)
+	api.Limits[0].Policy.Name, api.Limits[0].Policy.Quota, api.Handler = resource, quota, h
+	return api
+}
+
+// startGitHub starts a server where one search is allowed, and a secondary limit applies to one
 // repository.
-func gitHub(w http.ResponseWriter, r *http.Request) {
-	f := ratelimit.Fields{
-		Policies: []ratelimit.Policy{{Name: "core", Quota: 5000}},
-		Limits:   []ratelimit.Limit{{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}},
-	}
-	if r.URL.Path == "/search/issues" {
-		f.Policies[0], f.Limits[0] = ratelimit.Policy{Name: "search", Quota: 30}, ratelimit.Limit{Name: "search", Reset: ratelimit.SecondsOf(60)}
-	}
-	if err := ratelimit.GitHub.Set(w.Header(), f, time.Now()); err != nil {
-		panic(err)
-	}
-	switch r.URL.Path {
-	case "/repos/a/private":
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"message": "Resource not accessible by personal access token"}`)
-	case "/repos/a/busy":
-		w.Header().Set("Retry-After", "60")
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`)
-	default:
-		fmt.Fprint(w, `{"total_count": 7}`)
-	}
+func startGitHub(t *testing.T) *httptest.Server {
+	hub := http.NewServeMux()
+	hub.Handle("/search/issues", like(t, "search", 1, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"total_count": 7}`) }))
+	hub.Handle("/", like(t, "core", 5000, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/repos/a/private":
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"message": "Resource not accessible by personal access token"}`)
+		case "/repos/a/busy":
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`)
+		default:
+			fmt.Fprint(w, `{}`)
+		}
+	}))
+	server := httptest.NewServer(hub)
+	t.Cleanup(server.Close)
+	return server
 }
 
 func TestGitHub(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(gitHub))
-	defer server.Close()
+	server := startGitHub(t)
 	client, err := NewClient("token")
 	require.NoError(t, err)
 	base := server.URL + "/"

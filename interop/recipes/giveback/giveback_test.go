@@ -2,11 +2,11 @@ package giveback
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,8 +39,7 @@ func TestGiveBack(t *testing.T) {
 		{"/", http.StatusOK, 2},
 		{"/broken", http.StatusTooManyRequests, 2},
 	} {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path+"?user=ada", nil))
+		w := fake.Get(handler, tc.path+"?user=ada")
 		require.Equal(t, tc.code, w.Code)
 		require.Equal(t, tc.used, used["ada"])
 	}

@@ -37,11 +37,8 @@ func start(t *testing.T, limit grpc.UnaryServerInterceptor) func() healthpb.Heal
 }
 
 func TestGRPC(t *testing.T) {
-	spent := fake.Spent()
-	client := start(t, Limit(func(context.Context) announce.Decision {
-		d, _ := spent.Take(nil)
-		return d
-	}))
+	take, taken := fake.Take()
+	client := start(t, Limit(func(context.Context) announce.Decision { d, _ := take(nil); return d }))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	first := client()
@@ -50,12 +47,12 @@ func TestGRPC(t *testing.T) {
 	_, err = first.Check(ctx, &healthpb.HealthCheckRequest{})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	require.NoError(t, ctx.Err(), "it was not waited for")
-	require.Zero(t, spent.Refused(), "nor sent")
+	require.Equal(t, 1, *taken, "nor sent")
 
 	_, err = client().Check(ctx, &healthpb.HealthCheckRequest{})
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	require.Len(t, status.Convert(err).Details(), 1)
-	require.Equal(t, 1, spent.Refused())
+	require.Equal(t, 2, *taken)
 }
 
 // A server that sends only RetryInfo.

@@ -40,15 +40,13 @@ func TestHTTPRate(t *testing.T) {
 
 		w := httptest.NewRecorder()
 		for w.Code == http.StatusOK { // a client that does not wait
-			w = httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			w = fake.Get(handler, "/")
 		}
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		wait, ok := ratelimit.ParseRetryAfter(w.Header(), time.Now())
 		require.True(t, ok)
 		time.Sleep(wait)
-		w = httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		w = fake.Get(handler, "/")
 		require.Equal(t, http.StatusOK, w.Code, "there is room for a request after Retry-After")
 	})
 }

@@ -1,13 +1,15 @@
 package kubernetes
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/httpfields/ratelimit/ratelimittest"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,40 +18,26 @@ import (
 )
 
 // seats is an API server with five seats, and no queue (API Priority and Fairness).
-type seats struct {
-	mu            sync.Mutex
-	used, refused int
-}
-
-func (s *seats) take() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used == 5 {
-		s.refused++
-		return false
+func seats() *ratelimittest.API {
+	p := ratelimit.Policy{Name: "seats", Quota: 5, Unit: ratelimit.ConcurrentRequests}
+	config := fake.JSON(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "a"}})
+	return &ratelimittest.API{
+		Limits: []ratelimittest.Limit{{Policy: p, Kind: ratelimittest.Concurrency}}, Silent: true,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del("Retry-After")
+			time.Sleep(50 * time.Millisecond) // a refusal takes no time
+			config.ServeHTTP(w, r)
+		}),
 	}
-	s.used++
-	return true
-}
-
-func (s *seats) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.take() {
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusTooManyRequests)
-		return
-	}
-	time.Sleep(50 * time.Millisecond)
-	s.mu.Lock()
-	s.used--
-	s.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprint(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
 }
 
 // load lets 40 workers send 300 requests.
-func load(t *testing.T, configure func(*rest.Config)) (took time.Duration, refused int) {
-	s := &seats{}
-	server := httptest.NewServer(s)
+func load(t *testing.T, configure func(*rest.Config)) (took time.Duration, refused int64) {
+	api := seats()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "1") // of a refusal
+		api.ServeHTTP(w, r)
+	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	configure(config)
@@ -73,13 +61,14 @@ func load(t *testing.T, configure func(*rest.Config)) (took time.Duration, refus
 		})
 	}
 	all.Wait()
-	return time.Since(began), s.refused
+	return time.Since(began), api.Counts().Refused
 }
 
 func TestConfigure(t *testing.T) {
 	took, refused := load(t, Configure)
 	t.Logf("%.1f s, %d refused", took.Seconds(), refused)
-	require.LessOrEqual(t, refused, 10)
+	require.LessOrEqual(t, refused, int64(10))
 	took, refused = load(t, func(config *rest.Config) { config.QPS = -1 })
 	t.Logf("without: %.1f s, %d refused", took.Seconds(), refused)
+	require.Greater(t, refused, int64(50))
 }

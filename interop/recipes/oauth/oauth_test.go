@@ -23,15 +23,16 @@ func (i *issuer) Token() (*oauth2.Token, error) {
 func TestOAuth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
-		spent := fake.Spent()
-		client := NewClient(&issuer{}, fake.Memory(spent.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		api := fake.Spent()
+		api.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			seen = append(seen, r.Header.Get("Authorization"))
-		}))))
+		})
+		client := NewClient(&issuer{}, api.RoundTripper())
 		for range 2 { // a minute apart
 			_, err := client.Get("http://api.example")
 			require.NoError(t, err)
 		}
 		require.Equal(t, []string{"Bearer 1", "Bearer 2"}, seen)
-		require.Zero(t, spent.Refused())
+		require.Zero(t, api.Counts().Refused)
 	})
 }

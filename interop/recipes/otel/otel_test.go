@@ -20,7 +20,7 @@ func TestOTel(t *testing.T) {
 		tracer := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("test")
 		rt, err := NewTransport(metric.NewMeterProvider(metric.WithReader(reader)).Meter("test"))
 		require.NoError(t, err)
-		rt.Base = fake.Memory(fake.Spent().Handler(fake.JSON("hello")))
+		rt.Base = fake.Spent().RoundTripper()
 		get := func() {
 			ctx, span := tracer.Start(t.Context(), "GET")
 			defer span.End()

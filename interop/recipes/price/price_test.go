@@ -24,8 +24,7 @@ func TestPrice(t *testing.T) {
 			{"/export/all", `"points";r=0;t=1`, "1", http.StatusTooManyRequests},
 			{"/", `"points";r=46;t=1`, "", http.StatusOK},
 		} {
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
+			w := fake.Get(handler, tc.path)
 			require.Equal(t, tc.code, w.Code)
 			require.Equal(t, `"points";q=100;qu="points";w=10`, w.Header().Get("RateLimit-Policy"))
 			require.Equal(t, tc.limit, w.Header().Get("RateLimit"))
@@ -34,8 +33,7 @@ func TestPrice(t *testing.T) {
 		for range 40 {
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		}
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/export", nil))
+		w := fake.Get(handler, "/export")
 		require.Equal(t, "5", w.Header().Get("Retry-After"), "50 points less the 6 that are left, at ten a second")
 	})
 }

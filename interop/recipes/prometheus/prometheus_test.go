@@ -19,7 +19,7 @@ func TestPrometheus(t *testing.T) {
 		var gate obey.Gate
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(Collector{&gate})
-		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
+		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Spent().RoundTripper()}}
 		resp, err := client.Get("http://api.example")
 		require.NoError(t, err)
 		resp.Body.Close()

@@ -14,10 +14,10 @@ import (
 
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow, fast := &fake.Window{Quota: 2, Length: time.Minute}, &fake.Window{Quota: 100, Length: time.Minute}
+		slow := fake.Window(2, time.Minute)
 		hosts := http.NewServeMux()
-		hosts.Handle("slow.example/", slow.Handler(fake.JSON("slow")))
-		hosts.Handle("fast.example/", fast.Handler(fake.JSON("fast")))
+		hosts.Handle("slow.example/", slow)
+		hosts.Handle("fast.example/", fake.Window(100, time.Minute))
 		start := time.Now()
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -51,7 +51,7 @@ func TestQueue(t *testing.T) {
 		require.Zero(t, took["fast.example"])
 		require.GreaterOrEqual(t, took["slow.example"], 2*time.Minute)
 		require.Less(t, took["slow.example"], 3*time.Minute)
-		require.Zero(t, slow.Refused())
+		require.Zero(t, slow.Counts().Refused)
 		require.Less(t, backs, 20)
 	})
 }

@@ -15,7 +15,7 @@ import (
 func TestResty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spent := fake.Spent()
-		server := fake.Memory(spent.Handler(fake.JSON("hello")))
+		server := spent.RoundTripper()
 		_, err := NewClient(server).R().Get("http://api.example") // in another process
 		require.NoError(t, err)
 		client := NewClient(server)
@@ -24,7 +24,7 @@ func TestResty(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode())
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, 1, spent.Refused())
+		require.EqualValues(t, 1, spent.Counts().Refused)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

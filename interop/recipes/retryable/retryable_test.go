@@ -20,7 +20,7 @@ import (
 func TestRetryable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spent := fake.Spent()
-		server := fake.Memory(spent.Handler(fake.JSON("hello")))
+		server := spent.RoundTripper()
 		_, err := server.RoundTrip(must(http.NewRequest(http.MethodGet, "http://api.example", nil))) // by another process
 		require.NoError(t, err)
 		client := NewClient(server)
@@ -30,7 +30,7 @@ func TestRetryable(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, 1, spent.Refused())
+		require.EqualValues(t, 1, spent.Counts().Refused)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

@@ -13,7 +13,7 @@ import (
 
 func TestSDK(t *testing.T) {
 	spent := fake.Spent()
-	server := httptest.NewServer(spent.Handler(fake.JSON("gopher")))
+	server := httptest.NewServer(spent)
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -26,7 +26,7 @@ func TestSDK(t *testing.T) {
 	}
 	name, err := do("a")
 	require.NoError(t, err)
-	require.Equal(t, "gopher", name)
+	require.Equal(t, "hello", name)
 
 	var limit *RateLimitError
 	for _, token := range []string{"a", "b"} { // the first request is not sent; the second is refused, because the second user's limits are unknown
@@ -35,5 +35,5 @@ func TestSDK(t *testing.T) {
 		require.Equal(t, "window", limit.Policy)
 		require.InDelta(t, 60, time.Until(limit.Until).Seconds(), 5)
 	}
-	require.Equal(t, 1, spent.Refused())
+	require.EqualValues(t, 1, spent.Counts().Refused)
 }

@@ -20,9 +20,9 @@ func TestSlog(t *testing.T) {
 			}
 			return a
 		}})))
-		spent := fake.Spent()
-		_, _ = spent.Take(nil) // by another process
-		rt.Base = fake.Memory(spent.Handler(fake.JSON("hello")))
+		rt.Base = fake.Spent().RoundTripper()
+		_, err := (&http.Client{Transport: rt.Base}).Get("http://api.example") // by another process
+		require.NoError(t, err)
 		client := &http.Client{Transport: rt}
 		for range 2 {
 			_, err := client.Get("http://api.example")

@@ -16,7 +16,7 @@ import (
 )
 
 func TestTerraform(t *testing.T) {
-	server := httptest.NewServer(fake.Spent().Handler(fake.JSON("applied")))
+	server := httptest.NewServer(fake.Spent())
 	defer server.Close()
 	var configured provider.ConfigureResponse
 	var p provider.Provider = Provider{}

@@ -13,81 +13,78 @@ const (
 	mostBackoff = 32 * time.Second
 )
 
+// slowerWaits is how slowly the wait that was enough follows a longer one. Where other clients take most
+// of what there is, a few refusals in a row are bad luck, and a shorter wait would have been enough too.
+const slowerWaits = 4
+
 // A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
 type backoff struct {
-	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
-	enough  time.Duration // the wait after which a request was served: an eighth less than its bound
-	longest time.Duration // the latest wait that was cut; 0 if a request was served since
+	latest    time.Duration // the upper bound of the latest wait; 0 if a request was served since
+	enough    time.Duration // after which a request is served: see recovered
+	shortened time.Duration // the latest wait that was cut; 0 if a request was served since
+	asked     time.Duration // what the server had asked for in its place
 }
 
-// wait returns how long the key waits after a refusal that asks for a wait, or for none
-// if asked is 0. Half of a wait that the server did not ask for is random, so that clients
-// that were refused together do not come back together.
-func (b *backoff) wait(asked, longest time.Duration) time.Duration {
-	if wait := b.cut(asked, longest); wait > 0 {
-		b.latest = 0
-		return wait
+// wait returns how long the key waits after a refusal that asks for a wait, or for none if asked
+// is 0. Half of a wait that the server did not ask for is random, so that clients that were refused
+// together do not come back together. A wait that the server asked for is at most maxWait at first,
+// and half as much again after each refusal, up to what the server asks for. Otherwise a client with
+// a short MaxWait would be refused again and again.
+func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
+	if asked <= 0 {
+		bound := b.next()
+		return min(bound/2+rand.N(bound/2+1), maxWait)
 	}
-	bound := b.next()
-	return min(bound/2+rand.N(bound/2+1), longest)
+	b.latest = 0
+	if asked <= maxWait {
+		return asked
+	}
+	b.shortened, b.asked = min(asked, max(maxWait, b.shortened+b.shortened/2)), asked
+	return b.shortened
 }
 
-// Late returns a random time from 0 to most, so that clients that a server told to wait for the same
-// instant do not come back together.
-func Late(most time.Duration) time.Duration {
-	if most == 0 {
-		return 0
-	}
-	return rand.N(most) + 1
-}
+// Late returns a random time below most, so that clients that a server asked to wait for the same
+// instant do not come back together. It is 0 if most is.
+func Late(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
 // next returns the upper bound of the next wait. The first is half of the wait that was enough the
 // last time. Each further one is half as long again, but does not skip the one that was enough.
 func (b *backoff) next() time.Duration {
 	d := b.latest + b.latest/2
-	if b.latest < b.enough {
-		d = min(d, b.enough)
-	}
 	switch {
 	case b.latest == 0 && b.enough == 0:
 		d = firstBackoff
 	case b.latest == 0:
 		d = max(b.enough/2, leastBackoff)
+	case b.latest < b.enough:
+		d = min(d, b.enough)
 	}
 	b.latest = min(d, mostBackoff)
 	return b.latest
 }
 
-// cut returns the wait that is obeyed. It is at most longest at first, and half as much
-// again after each refusal, up to what the server asked for. Otherwise a client with a
-// short MaxWait would be refused again and again.
-func (b *backoff) cut(asked, longest time.Duration) time.Duration {
-	if asked <= longest {
-		b.longest = 0
-		return asked
-	}
-	b.longest = min(asked, max(longest, b.longest+b.longest/2))
-	return b.longest
-}
-
 // recovered ends the backoff, after an answer that is no refusal.
 func (b *backoff) recovered() {
 	if b.latest > 0 {
-		b.enough, b.latest = b.latest/8*7, 0
+		wait := b.latest / 8 * 7 // an eighth less than the bound
+		if b.enough > 0 && wait > b.enough {
+			wait = b.enough + (wait-b.enough)/slowerWaits
+		}
+		b.enough, b.latest = wait, 0
 	}
-	b.longest = 0
+	b.shortened, b.asked = 0, 0
 }
 
 // A rate spaces requests. It is for limiters that announce nothing and refuse requests
 // although one is under way at a time. Some of them count refused requests too, so that a
 // client that only backs off stays at their limit, and is refused most of the time.
 type rate struct {
-	most   float64   // requests a second; 0 means that requests are not spaced
-	gap    float64   // seconds between two requests, averaged over the latest of them
-	best   float64   // requests a second that were served at best
-	since  time.Time // when served began
-	served int
-	run    int // served since the latest refusal
+	perSecond float64   // requests a second; 0 means that requests are not spaced
+	gap       float64   // seconds between two requests, averaged over the latest of them
+	best      float64   // requests a second that were served at best
+	since     time.Time // when served began
+	served    int
+	run       int // served since the latest refusal
 }
 
 const (
@@ -127,10 +124,10 @@ const (
 
 // interval returns the time between two requests, 0 if they are not spaced.
 func (r *rate) interval() time.Duration {
-	if r.most == 0 {
+	if r.perSecond == 0 {
 		return 0
 	}
-	return scale(time.Second, 1/r.most)
+	return scale(time.Second, 1/r.perSecond)
 }
 
 // sent counts a request, and the gap between it and the last one.
@@ -140,7 +137,7 @@ func (r *rate) sent(last, now time.Time) {
 		return
 	}
 	gap := max(now.Sub(last).Seconds(), leastGap)
-	r.most += r.most * gap / regainTime
+	r.perSecond += r.perSecond * gap / regainTime
 	gap = min(gap, r.gap*longestGap, mostGap)
 	r.gap += (gap - r.gap) * gapWeight
 }
@@ -149,8 +146,8 @@ func (r *rate) sent(last, now time.Time) {
 func (r *rate) recovered() {
 	r.served++
 	r.run++
-	if r.most *= faster; r.most*r.gap > rateUnused {
-		r.most = 0
+	if r.perSecond *= faster; r.perSecond*r.gap > rateUnused {
+		r.perSecond = 0
 	}
 }
 
@@ -165,14 +162,14 @@ func (r *rate) slow(now time.Time, alone bool) {
 	r.run = 0
 	served := float64(r.served) / max(now.Sub(r.since).Seconds(), leastGap) // a second
 	switch {
-	case r.most == 0 && alone:
-		r.most, r.best = slower/r.gap, 0
+	case r.perSecond == 0 && alone:
+		r.perSecond, r.best = slower/r.gap, 0
 		if !r.since.IsZero() {
-			r.most = min(r.most, max(served*mostStart, r.most*leastStart))
+			r.perSecond = min(r.perSecond, max(served*mostStart, r.perSecond*leastStart))
 		}
-	case r.most > 0:
+	case r.perSecond > 0:
 		r.best = max(served, r.best+(served-r.best)*bestFades)
-		r.most = min(r.most, max(min(r.most, 1/r.gap)*slower, r.best*bestPart))
+		r.perSecond = min(r.perSecond, max(min(r.perSecond, 1/r.gap)*slower, r.best*bestPart))
 	}
 	r.since, r.served = now, 0
 }

@@ -11,15 +11,15 @@ import (
 // lawMachine: a query changes nothing, a request that may not be sent learns when to ask
 // again, and one that does so is sent in the end, though no answer ever comes.
 func lawMachine(t testing.TB, m Machine, now time.Time, prices []Price) {
-	under := m.under
+	under := m.underWay
 	for range 8 {
 		before := m
-		before.limits = slices.Clone(m.limits)
+		before.limits, before.underWay = slices.Clone(m.limits), slices.Clone(m.underWay)
 		v := m.Ask(now, &Trip{Prices: prices})
-		require.True(t, before.under == m.under, "a query changes nothing")
-		before.under, m.under = trips{}, trips{} // the rest, without all of the list
+		require.True(t, slices.Equal(before.underWay, m.underWay), "a query changes nothing")
+		before.underWay, m.underWay = nil, nil // the rest, without all of the list
 		require.Equal(t, before, m, "a query changes nothing")
-		m.under = under
+		m.underWay = under
 		if v.Open {
 			return
 		}
@@ -40,7 +40,7 @@ type obedience struct {
 func obedienceTo(a *Answer, now time.Time, r *Settings) obedience {
 	o := obedience{least: now.Add(min(a.Wait, r.MaxWait)), most: -1}
 	if len(a.Stocks) == 1 && a.Stocks[0].Unit == RequestUnit && a.Wait == 0 && a.Stocks[0].Reset > 0 {
-		o.most = a.Stocks[0].Left
+		o.most = a.Stocks[0].Remaining
 		o.until = now.Add(a.Stocks[0].Reset)
 	}
 	return o
@@ -106,7 +106,7 @@ func FuzzMachine(f *testing.F) {
 					asked.most = -1
 				}
 			}
-			require.Equal(t, len(under), m.under.n)
+			require.Len(t, m.underWay, len(under))
 			require.LessOrEqual(t, len(m.limits), maxLimits)
 			lawMachine(t, m, now, prices)
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// firstTrips is how many requests of a key go before anything is known: a
+	// firstRequests is how many requests of a key go before anything is known: a
 	// browser opens six connections.
-	firstTrips = 10
+	firstRequests = 10
 	// firstWait is how long further requests wait for the first answer. A slow server
 	// that announces nothing costs this time, once.
 	firstWait = 500 * time.Millisecond
@@ -26,34 +26,41 @@ const (
 	keepTime = 10 * time.Millisecond
 	// probeTime is the time between two probes. A probe that hangs must not starve its key.
 	probeTime = time.Second
-	// idleTime is how long a key with nothing in force is remembered.
+	// idleTime is how long a key with nothing in force is remembered. If MaxWait has cut its wait, it
+	// is remembered after the wait for as long again as the server asked for. Otherwise a client that
+	// comes back at the end of each wait would wait no longer than MaxWait, however often it is refused.
 	idleTime = 10 * time.Minute
 )
 
 // A Machine is what is known of a key. A Machine that has only Settings knows nothing.
 type Machine struct {
 	Settings
-	Typical time.Duration // that answers took lately, on average; 0 if nothing is known
-	until   time.Time     // when the latest wait ends
-	reason  Reason        // of that wait
-	probing bool          // after that wait requests are probes, until an answer
-	limits  []limit       // those of requests in the newest answer, and those in other units that requests had prices for
-	seconds wholeSeconds
-	pace    time.Duration // between requests, as a courtesy
-	spacing time.Duration // between requests, by limits whose windows are shorter than answers take
-	pool    pool
-	backoff backoff
-	rate    rate
-	kept    time.Time // until then the last unit is kept for a request that follows a redirection
+	Typical   time.Duration // how long answers took lately, on average; 0 if nothing is known
+	until     time.Time     // when the latest wait ends
+	reason    Reason        // of that wait
+	probing   bool          // after that wait requests are probes, until an answer
+	limits    []limit       // those of requests in the newest answer, and those in other units that requests had prices for
+	resets    roundedResets
+	pace      time.Duration // between requests, as a courtesy
+	spacing   time.Duration // between requests, by limits whose windows are shorter than answers take
+	pool      pool
+	backoff   backoff
+	rate      rate
+	keptUntil time.Time // until then the last unit is kept for a request that follows a redirection
 
-	traffic
-	bodies     int   // answers whose bodies have not ended
-	learnt     int64 // the last request when the limits were learnt
-	refused    int64 // the last request when a refusal was last counted
-	anyServed  bool  // a request has been served
-	lastSilent bool  // the newest such answer had no limits
-	answered   bool  // there has been an answer
-	priced     bool  // a request with prices has been answered
+	last           time.Time // when the last request was sent
+	probed         time.Time // the same, but zero if that request got no answer: the next goes in its place
+	number         int64     // of the last request, from 1
+	failed         int64     // requests that got no answer
+	underWay       []*Trip   // requests under way, in the order in which they were sent
+	pricedUnderWay int       // how many of them have prices
+	bodies         int       // answers whose bodies have not ended
+	learnt         int64     // the last request when the limits were learnt
+	refused        int64     // the last request when a refusal was last counted
+	anyServed      bool      // a request has been served
+	lastSilent     bool      // the newest such answer had no limits
+	answered       bool      // there has been an answer
+	pricedAnswered bool      // a request with prices has been answered
 }
 
 // Ask returns whether a request may be sent now, or the first reason to wait. It changes nothing.
@@ -62,42 +69,21 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
 	}
 	hung := m.last.Add(min(mostBackoff, m.MaxWait)) // those in flight may hang
-	if v := m.askAnswers(now, hung, t); !v.Open {
+	if v := m.askFirst(now, hung, t); !v.Open {
 		return v
 	}
-	v := Verdict{Open: true, Certain: m.under.n == 0}
+	v := Verdict{Open: true, Certain: len(m.underWay) == 0}
 	for i := range m.limits {
 		m.hold(&v, &m.limits[i], now, t.Prices)
 	}
 	if !v.Open {
 		return v
 	}
-	if most := m.pool.room(m.Share); most > 0 && m.UnderWay() >= most && now.Before(hung) {
+	if room := m.pool.room(m.Share); room > 0 && m.UnderWay() >= room && now.Before(hung) {
 		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
 	}
-	return m.askSpacing(now, t)
-}
-
-// askAnswers returns whether a request waits for the answer to another one, which shows what is left.
-func (m *Machine) askAnswers(now, hung time.Time, t *Trip) Verdict {
-	if most := max(1, int(firstTrips*m.Share)); !m.answered && m.under.n >= most {
-		if next := m.under.first.at.Add(firstWait); now.Before(next) {
-			return Verdict{Until: next, Polite: true, Reason: First}
-		}
-	}
-	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
-		return Verdict{Until: next, Reason: Probe}
-	}
-	if t.Prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) {
-		return Verdict{Until: hung, Depends: true, Reason: First}
-	}
-	return Verdict{Open: true}
-}
-
-// askSpacing returns whether enough time has passed since the last request.
-func (m *Machine) askSpacing(now time.Time, t *Trip) Verdict {
 	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), m.MaxWait)); now.Before(next) {
-		v := Verdict{Until: next, Certain: m.under.n == 0, Reason: Backoff}
+		v = Verdict{Until: next, Certain: len(m.underWay) == 0, Reason: Backoff}
 		if m.spacing > 0 {
 			v.Reason = Limit
 		}
@@ -107,16 +93,33 @@ func (m *Machine) askSpacing(now time.Time, t *Trip) Verdict {
 	if next := m.last.Add(step); m.Pace && now.Before(next) {
 		return Verdict{Until: next, Polite: true, Reason: Pace, step: step}
 	}
-	if !t.Follows && now.Before(m.kept) {
-		return Verdict{Until: m.kept, Reason: Limit}
+	if !t.Follows && now.Before(m.keptUntil) {
+		return Verdict{Until: m.keptUntil, Reason: Limit}
+	}
+	return Verdict{Open: true}
+}
+
+// askFirst returns whether a request waits for the first answer of the key, of a request with prices,
+// or after a wait.
+func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
+	if first := max(1, int(firstRequests*m.Share)); !m.answered && len(m.underWay) >= first {
+		if next := m.underWay[0].at.Add(firstWait); now.Before(next) {
+			return Verdict{Until: next, Polite: true, Reason: First}
+		}
+	}
+	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
+		return Verdict{Until: next, Reason: Probe}
+	}
+	if t.Prices != nil && !m.pricedAnswered && m.pricedUnderWay > 0 && now.Before(hung) {
+		return Verdict{Until: hung, Depends: true, Reason: First}
 	}
 	return Verdict{Open: true}
 }
 
 // Redirected keeps the last unit of a limit of requests for the request that follows a redirection.
 func (m *Machine) Redirected(now time.Time) {
-	if slices.ContainsFunc(m.limits, func(l limit) bool { return l.flow == nil && 1 <= l.left && l.left < 2 }) {
-		m.kept = now.Add(keepTime)
+	if slices.ContainsFunc(m.limits, func(l limit) bool { return l.flow == nil && 1 <= l.remaining && l.remaining < 2 }) {
+		m.keptUntil = now.Add(keepTime)
 	}
 }
 
@@ -126,23 +129,39 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.rate.sent(m.last, now)
 	m.last, m.probed = now, now
 	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
-	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
-		u.unordered, t.unordered = true, true
+	if t.Prices != nil {
+		m.pricedUnderWay++
+		if n := len(m.underWay); n > 0 && m.underWay[n-1].Prices != nil && now.Sub(m.underWay[n-1].at) < closeBy {
+			m.underWay[n-1].unordered, t.unordered = true, true
+		}
 	}
+	m.underWay = append(m.underWay, t)
 	for i := range m.limits {
 		l := &m.limits[i]
 		need := m.need(l, t.Prices)
 		m.add(l, -need, now)
 		l.sent += need
 	}
-	m.under.push(t)
+}
+
+// remove ends a request that was under way.
+func (m *Machine) remove(t *Trip) {
+	byNumber := func(u *Trip, number int64) int { return cmp.Compare(u.number, number) }
+	i, found := slices.BinarySearchFunc(m.underWay, t.number, byNumber)
+	if !found {
+		return
+	}
+	m.underWay = slices.Delete(m.underWay, i, i+1)
+	if t.Prices != nil {
+		m.pricedUnderWay--
+	}
 }
 
 // Failed takes note that a request got no answer; the server may have counted it. If it was a probe,
 // the next request goes in its place. Otherwise GCRA on a network that loses 5 % would refuse 15
 // requests in place of 7.
 func (m *Machine) Failed(t *Trip) {
-	m.under.remove(t)
+	m.remove(t)
 	m.failed++
 	if t.number == m.number {
 		m.probed = time.Time{}
@@ -153,15 +172,15 @@ func (m *Machine) Failed(t *Trip) {
 // half of a second, which this machine has waited, explains the refusal.
 func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 	m.Failed(t)
-	return m.seconds.refused()
+	return m.resets.refused()
 }
 
 // Answered learns from an answer, and reports whether what is known has become newer
 // or stricter by it.
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
-	m.under.remove(t)
-	m.seconds.halve(a, received)
-	m.answered, m.priced = true, m.priced || t.Prices != nil
+	m.remove(t)
+	m.resets.halveSeconds(a, received)
+	m.answered, m.pricedAnswered = true, m.pricedAnswered || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
 	wait := cmp.Or(m.count(t, a, received), min(a.Wait, m.MaxWait))
 	spacing := a.spacing(m.Typical)
@@ -181,8 +200,6 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 		m.spacing = max(m.spacing, scale(spacing, 1/m.Share))
 	case limits:
 		m.pace = max(m.pace, scale(a.Pace, 1/m.Share))
-	case a.Elsewhere:
-		m.giveBack(t, received)
 	}
 	if newer || stricter {
 		m.learnt = m.number
@@ -205,7 +222,7 @@ func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Durat
 		return m.rejected(a, received)
 	case m.pool.refused > 0 && !m.anyServed: // of the first requests, the others are served
 		m.pool.refused++
-		m.pool.most = max(1, min(m.pool.most, m.pool.ceiling-m.pool.refused))
+		m.pool.bound = max(1, min(m.pool.bound, m.pool.ceiling-m.pool.refused))
 	}
 	return 0
 }
@@ -218,12 +235,12 @@ func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
 	m.Typical += (took - m.Typical) / 8
 	m.limits = slices.DeleteFunc(m.limits, func(l limit) bool {
 		over := !received.Before(l.end) && (!l.end.IsZero() || t.number > l.learnt)
-		return l.flow == nil && l.left < 1 && over
+		return l.flow == nil && l.remaining < 1 && over
 	})
 	m.probing = m.probing && received.Before(m.until)
 	m.lastSilent = len(a.Stocks) == 0
-	if !m.anyServed && m.lastSilent && m.refused > 0 && m.pool.most == 0 { // only refusals show what is left
-		m.pool.shrink(firstTrips)
+	if !m.anyServed && m.lastSilent && m.refused > 0 && m.pool.bound == 0 { // only refusals show what is left
+		m.pool.shrink(firstRequests)
 	}
 	m.anyServed = true
 }
@@ -231,7 +248,7 @@ func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
 // rejected counts a refusal, once for all requests under way together, and returns the wait.
 func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
-	if explained := m.seconds.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
+	if explained := m.resets.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
 		together := m.UnderWay() + 1
 		if m.rate.run > 0 { // half of a thousand is too many if five were served
 			together = min(together, mostPerServed*m.rate.run)
@@ -276,7 +293,7 @@ type Loss int
 
 const (
 	NothingLost Loss = iota
-	CountLost        // what remains of limits, or how many may be under way
+	CountLost        // what remains of limits, how many may be under way, or how long the next wait is
 	WaitLost         // a wait in force, or callers that wait
 )
 
@@ -285,30 +302,31 @@ func (m *Machine) Loss(now time.Time) Loss {
 	if now.Before(m.until) {
 		return WaitLost
 	}
-	most := NothingLost
-	if now.Sub(m.last) <= idleTime && (m.pool.room(1) > 0 || m.rate.most > 0 || len(m.limits) > 0) {
-		most = CountLost
+	loss := NothingLost
+	counts := m.pool.room(1) > 0 || m.rate.perSecond > 0 || len(m.limits) > 0
+	if counts && now.Sub(m.last) <= idleTime || now.Before(m.until.Add(m.backoff.asked)) {
+		loss = CountLost
 	}
 	for i := range m.limits {
 		switch l := &m.limits[i]; {
 		case !now.Before(l.end):
-		case l.flow == nil && l.left < 1 && now.Before(m.last.Add(m.MaxWait)):
+		case l.flow == nil && l.remaining < 1 && now.Before(m.last.Add(m.MaxWait)):
 			return WaitLost
 		default:
-			most = CountLost
+			loss = CountLost
 		}
 	}
-	return most
+	return loss
 }
 
 // UnderWay returns how many requests are in flight, bodies included.
-func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
+func (m *Machine) UnderWay() int { return len(m.underWay) + m.bodies }
 
 // OpenBody counts a request as under way whose answer has begun, and reports whether its
 // caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
 // soon, because the key is new.
 func (m *Machine) OpenBody() bool {
-	if m.pool.room(1) == 0 && m.number > firstTrips {
+	if m.pool.room(1) == 0 && m.number > firstRequests {
 		return false
 	}
 	m.bodies++
@@ -321,23 +339,18 @@ func (m *Machine) CloseBody() { m.bodies-- }
 // Trips returns the requests under way, in the order in which they were sent. If a server counts
 // parts of a key apart, each part has a Machine, as the key has. A request has a Trip with the key,
 // and one with each part that it may belong to.
-func (m *Machine) Trips() iter.Seq[*Trip] {
-	return func(yield func(*Trip) bool) {
-		for t := m.under.first; t != nil && yield(t); t = t.next {
-		}
-	}
-}
+func (m *Machine) Trips() iter.Seq[*Trip] { return slices.Values(m.underWay) }
 
 // Take takes the limits out of a Machine, and the wait that an answer asked for. It returns them as
 // an answer that announces them now, so that the Machine of a part can learn them.
 func (m *Machine) Take(now time.Time) (a Answer) {
 	for i := range m.limits {
 		l := &m.limits[i]
-		left := m.left(l, now)
+		left := m.remaining(l, now)
 		for t := range m.Trips() {
 			left += m.taken(l, t)
 		}
-		s := Stock{Unit: l.unit, Policy: l.policy, Left: int64(max(left/m.Share, 0)), Quota: int64(l.quota)}
+		s := Stock{Unit: l.unit, Policy: l.policy, Remaining: int64(max(left/m.Share, 0)), Quota: int64(l.quota)}
 		if s.Ends = !l.end.IsZero(); s.Ends {
 			s.Reset = max(l.end.Sub(now), 0)
 		}
@@ -358,9 +371,13 @@ func (m *Machine) Join(t, other *Trip, now time.Time) {
 }
 
 // Returned ends a request that took nothing from the limits of this Machine, because its answer
-// belongs to another Machine.
+// belongs to another Machine. It gives back what was subtracted for the request.
 func (m *Machine) Returned(t *Trip, now time.Time) {
-	m.giveBack(t, now)
+	for i := range m.limits {
+		l := &m.limits[i]
+		m.add(l, m.taken(l, t), now)
+		l.sent -= m.need(l, t.Prices)
+	}
 	m.Failed(t)
 	m.failed-- // the request got an answer
 }
@@ -377,20 +394,20 @@ const (
 
 // A pool bounds how many requests may be under way.
 type pool struct {
-	most    int   // 0 if there is no such bound
-	ceiling int   // requests that were under way when most was set
+	bound   int   // 0 if there is no such bound
+	ceiling int   // requests that were under way when bound was set
 	refused int   // of these; 0 if a request was served since
-	round   int   // answers since most has grown
+	round   int   // answers since bound has grown
 	atOnce  int64 // the number in a policy, 0 if no policy has one
 }
 
 // room returns how many may be under way, 0 for any number.
 func (p *pool) room(share float64) int {
 	if p.atOnce == 0 {
-		return p.most
+		return p.bound
 	}
-	most := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
-	return min(most, cmp.Or(p.most, most))
+	announced := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
+	return min(announced, cmp.Or(p.bound, announced))
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no limit
@@ -398,29 +415,29 @@ func (p *pool) room(share float64) int {
 // just below it is known to work. Refusals with nothing served in between are one spell. Only
 // the first of them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
-	most := p.most / 2
+	bound := p.bound / 2
 	if p.refused == 0 {
-		most = together / 2
-		if p.most == together && p.ceiling == together {
-			most = together - 1
+		bound = together / 2
+		if p.bound == together && p.ceiling == together {
+			bound = together - 1
 		}
 		p.ceiling = together
 	}
-	p.most, p.refused, p.round = max(1, most), 1, 0
+	p.bound, p.refused, p.round = max(1, bound), 1, 0
 }
 
 // regrow lets one more be under way after some rounds; a round is as many answers as may be
 // under way.
 func (p *pool) regrow() {
 	p.refused = 0
-	if p.most == 0 {
+	if p.bound == 0 {
 		return
 	}
-	round := slowRounds * p.most
-	if p.most == p.ceiling-1 || p.most == p.ceiling {
+	round := slowRounds * p.bound
+	if p.bound == p.ceiling-1 || p.bound == p.ceiling {
 		round *= calmRounds
 	}
 	if p.round++; p.round >= round {
-		p.most, p.round = p.most+1, 0
+		p.bound, p.round = p.bound+1, 0
 	}
 }

@@ -20,6 +20,11 @@ func TestBackoff(t *testing.T) {
 	require.Equal(t, 656250*time.Microsecond, b.next())
 	require.Equal(t, 875*time.Millisecond, b.next(), "the wait that was enough is not skipped")
 	require.Equal(t, 1312500*time.Microsecond, b.next())
+	b.recovered()
+	require.Equal(t, 943359375*time.Nanosecond, b.enough, "a longer wait counts for a quarter")
+	b.latest = 400 * time.Millisecond
+	b.recovered()
+	require.Equal(t, 350*time.Millisecond, b.enough, "a shorter one at once")
 	b = backoff{}
 	want := firstBackoff
 	for range 100 {
@@ -52,17 +57,17 @@ func TestRate(t *testing.T) {
 	x.slow(now, false)
 	require.Zero(t, x.interval(), "others are under way")
 	now = x.play(now, 100*time.Millisecond, "++++-")
-	require.InDelta(t, 7, x.most, 0.3, "seven tenths of ten a second")
-	was := x.most
+	require.InDelta(t, 7, x.perSecond, 0.3, "seven tenths of ten a second")
+	was := x.perSecond
 	now = x.play(now, 100*time.Millisecond, "-------")
-	require.InDelta(t, was*(1+0.7/regainTime), x.most, 0.001, "nothing was served in between, and 0.7 s have passed")
-	was = x.most
+	require.InDelta(t, was*(1+0.7/regainTime), x.perSecond, 0.001, "nothing was served in between, and 0.7 s have passed")
+	was = x.perSecond
 	now = x.play(now, 100*time.Millisecond, "+-")
-	require.Less(t, x.most, was, "something was")
+	require.Less(t, x.perSecond, was, "something was")
 	now = x.play(now, time.Millisecond, strings.Repeat("+", 100))
-	require.NotZero(t, x.most, "it grows by less than a hundredth each time")
+	require.NotZero(t, x.perSecond, "it grows by less than a hundredth each time")
 	x.play(now, 10*time.Second, strings.Repeat("+", 40))
-	require.Zero(t, x.most, "requests are far apart")
+	require.Zero(t, x.perSecond, "requests are far apart")
 }
 
 // Spacing begins with what was served between two refusals, if that is less than the latest requests
@@ -86,7 +91,7 @@ func TestRateBeginsSlowly(t *testing.T) {
 			now = x.play(now, 100*time.Millisecond, strings.Repeat("+", tc.served))
 			require.InDelta(t, 0.1, x.gap, 0.01)
 			x.slow(end, true)
-			require.InDelta(t, tc.want, x.most, 0.2)
+			require.InDelta(t, tc.want, x.perSecond, 0.2)
 			require.False(t, now.After(end))
 		})
 	}
@@ -127,8 +132,8 @@ func TestOneNameTwoUnits(t *testing.T) {
 	price := []Price{{Unit: "tokens", Units: 10}}
 	p.send(epoch, price)
 	p.m.Answered(p.trips[0], &Answer{Stocks: []Stock{
-		{Unit: RequestUnit, Policy: "a", Left: 50, Reset: time.Minute, Ends: true},
-		{Unit: "tokens", Policy: "a", Left: 5, Reset: time.Hour, Ends: true},
+		{Unit: RequestUnit, Policy: "a", Remaining: 50, Reset: time.Minute, Ends: true},
+		{Unit: "tokens", Policy: "a", Remaining: 5, Reset: time.Hour, Ends: true},
 	}}, epoch)
 	require.True(t, p.ask(epoch, []Price{{Unit: "tokens", Units: 5}}).Open)
 	v := p.ask(epoch, price)
@@ -142,8 +147,8 @@ func TestReturnedTakesNothing(t *testing.T) {
 	price := []Price{{Unit: "points", Units: 10}}
 	stocks := func(left int64) *Answer {
 		return &Answer{Stocks: []Stock{
-			{Unit: RequestUnit, Policy: "a", Left: left, Quota: 100, Window: time.Minute, Reset: time.Minute, Ends: true},
-			{Unit: "points", Policy: "b", Left: 10 * left, Quota: 600, Window: time.Minute, Reset: time.Minute, Ends: true},
+			{Unit: RequestUnit, Policy: "a", Remaining: left, Quota: 100, Window: time.Minute, Reset: time.Minute, Ends: true},
+			{Unit: "points", Policy: "b", Remaining: 10 * left, Quota: 600, Window: time.Minute, Reset: time.Minute, Ends: true},
 		}}
 	}
 	p.send(epoch, price)
@@ -183,7 +188,7 @@ func TestSpaced(t *testing.T) {
 		m    Machine
 		want Reason
 	}{
-		{"by refusals", Machine{rate: rate{most: 1}}, Backoff},
+		{"by refusals", Machine{rate: rate{perSecond: 1}}, Backoff},
 		{"by quotas", Machine{spacing: time.Second}, Limit},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -194,11 +199,24 @@ func TestSpaced(t *testing.T) {
 	}
 }
 
+// A request ends once, also if a copy of it ends again.
+func TestEndsOnce(t *testing.T) {
+	m := Machine{Settings: Settings{MaxWait: time.Hour, Share: 1}}
+	first, second := Trip{Prices: []Price{{Unit: "tokens", Units: 5}}}, Trip{}
+	m.Send(&first, epoch)
+	m.Send(&second, epoch)
+	again := first
+	m.Failed(&first)
+	m.Failed(&again)
+	require.Equal(t, []*Trip{&second}, m.underWay)
+	require.Zero(t, m.pricedUnderWay)
+}
+
 // TestLoss: what would be lost with a machine that was last used at the epoch.
 func TestLoss(t *testing.T) {
 	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
 	settings := Settings{MaxWait: idleTime, Share: 1}
-	ends := func(left float64, end time.Duration) []limit { return []limit{{left: left, end: epoch.Add(end)}} }
+	ends := func(left float64, end time.Duration) []limit { return []limit{{remaining: left, end: epoch.Add(end)}} }
 	for _, tc := range []struct {
 		name string
 		m    Machine
@@ -210,11 +228,13 @@ func TestLoss(t *testing.T) {
 		{"nothing is known, for longer", Machine{}, after, NothingLost, true},
 		{"a wait", Machine{until: epoch.Add(2 * after)}, after, WaitLost, false},
 		{"a wait that has ended", Machine{until: epoch.Add(after)}, after, NothingLost, true},
-		{"as many as may be under way", Machine{pool: pool{most: 2}}, at, CountLost, false},
-		{"one may be under way", Machine{pool: pool{most: 1}}, at, CountLost, false},
+		{"a wait that was cut has ended", Machine{until: epoch.Add(at), backoff: backoff{asked: time.Hour}}, at + time.Hour - 1, CountLost, false},
+		{"a wait that was cut has ended, for longer", Machine{until: epoch.Add(at), backoff: backoff{asked: time.Hour}}, at + time.Hour, NothingLost, true},
+		{"as many as may be under way", Machine{pool: pool{bound: 2}}, at, CountLost, false},
+		{"one may be under way", Machine{pool: pool{bound: 1}}, at, CountLost, false},
 		{"as many as a policy says may be under way", Machine{pool: pool{atOnce: 2}}, at, CountLost, false},
-		{"as many as might be under way", Machine{pool: pool{most: 2}}, after, NothingLost, true},
-		{"requests are spaced", Machine{rate: rate{most: 1}}, at, CountLost, false},
+		{"as many as might be under way", Machine{pool: pool{bound: 2}}, after, NothingLost, true},
+		{"requests are spaced", Machine{rate: rate{perSecond: 1}}, at, CountLost, false},
 		{"tokens are counted", Machine{limits: []limit{{flow: &flow{}}}}, at, CountLost, false},
 		{"something is left", Machine{limits: ends(5, 2*after)}, after, CountLost, false},
 		{"one is left", Machine{limits: ends(1, 2*after)}, before, CountLost, false},
@@ -222,9 +242,9 @@ func TestLoss(t *testing.T) {
 		{"nothing is left", Machine{limits: ends(0, 2*after)}, before, WaitLost, false},
 		{"nothing is left for longer than is waited", Machine{limits: ends(0, 2*after)}, at, CountLost, false},
 		{"one is over, and nothing is left of another", Machine{limits: append(ends(5, time.Second), ends(0, 2*after)...)}, before, WaitLost, false},
-		{"something is left without an end", Machine{limits: []limit{{left: 5}}}, at, CountLost, false},
+		{"something is left without an end", Machine{limits: []limit{{remaining: 5}}}, at, CountLost, false},
 		{"nothing is left without an end", Machine{limits: []limit{{}}}, before, CountLost, false},
-		{"something is left without an end, for longer", Machine{limits: []limit{{left: 5}}}, after, NothingLost, true},
+		{"something is left without an end, for longer", Machine{limits: []limit{{remaining: 5}}}, after, NothingLost, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.Settings, tc.m.last = settings, epoch
@@ -269,16 +289,16 @@ func TestPoolRegrows(t *testing.T) {
 			m.Send(&trips[i], epoch)
 		}
 		m.Answered(&trips[0], &Answer{Wait: time.Second, Refused: true}, epoch)
-		require.Equal(t, max(1, together/2), m.pool.most)
+		require.Equal(t, max(1, together/2), m.pool.bound)
 		for _, answers := range rounds {
-			most := m.pool.most
+			most := m.pool.bound
 			for range answers * slowRounds {
-				require.Equal(t, most, m.pool.most)
+				require.Equal(t, most, m.pool.bound)
 				var one Trip
 				m.Send(&one, epoch.Add(time.Minute))
 				m.Answered(&one, &Answer{}, epoch.Add(time.Minute))
 			}
-			require.Equal(t, most+1, m.pool.most)
+			require.Equal(t, most+1, m.pool.bound)
 		}
 	}
 }
@@ -287,55 +307,55 @@ func TestPoolRegrows(t *testing.T) {
 func TestPoolSpell(t *testing.T) {
 	var p pool
 	p.shrink(6)
-	require.Equal(t, 3, p.most)
+	require.Equal(t, 3, p.bound)
 	p.regrow()
 	p.shrink(4)
-	require.Equal(t, 2, p.most, "another spell")
+	require.Equal(t, 2, p.bound, "another spell")
 	p.shrink(6)
-	require.Equal(t, 1, p.most)
+	require.Equal(t, 1, p.bound)
 	for range 5 {
 		p.shrink(1)
 	}
-	require.Equal(t, 1, p.most)
+	require.Equal(t, 1, p.bound)
 	require.Equal(t, 4, p.ceiling, "up to which it grows again soon")
 	for range slowRounds * (1 + 2) {
-		require.Less(t, p.most, 3)
+		require.Less(t, p.bound, 3)
 		p.regrow()
 	}
-	require.Equal(t, 3, p.most)
+	require.Equal(t, 3, p.bound)
 
 	p = pool{}
 	p.shrink(1)
 	p.regrow()
 	p.shrink(1)
-	require.Equal(t, 1, p.most, "one always goes")
+	require.Equal(t, 1, p.bound, "one always goes")
 }
 
 // If the pool has grown to the number that was refused, one less than that may be under way.
 func TestPoolRefusedAgain(t *testing.T) {
 	grown := func() (p pool) {
 		p.shrink(6)
-		for p.most < 6 {
+		for p.bound < 6 {
 			p.regrow()
 		}
 		return p
 	}
 	p := grown()
 	p.shrink(6)
-	require.Equal(t, 5, p.most)
+	require.Equal(t, 5, p.bound)
 	p.shrink(6)
-	require.Equal(t, 2, p.most, "the same spell")
+	require.Equal(t, 2, p.bound, "the same spell")
 
 	p = grown()
 	p.shrink(5)
-	require.Equal(t, 2, p.most, "fewer were under way")
+	require.Equal(t, 2, p.bound, "fewer were under way")
 
 	p = grown()
-	for p.most < 7 {
+	for p.bound < 7 {
 		p.regrow()
 	}
 	p.shrink(7)
-	require.Equal(t, 3, p.most, "more were served before")
+	require.Equal(t, 3, p.bound, "more were served before")
 }
 
 // A request that belongs to another resource gives its tokens back.
@@ -426,21 +446,21 @@ func TestFlowRate(t *testing.T) {
 		want float64
 	}{
 		{"unknown", flow{}, 0},
-		{"a window", flow{policy: 5}, 5},
-		{"a reset", flow{reset: 5}, 0},
-		{"resets that agree", flow{reset: 5, agreed: 2}, 5},
-		{"a window, and resets that agree", flow{policy: 4, reset: 5, agreed: 2}, 4},
-		{"shown, nothing else is known", flow{shown: 3, times: 1}, 3},
-		{"shown, the limit is full", flow{until: time.Minute, shown: 3, times: 1}, 3},
-		{"shown, slower than the window", flow{policy: 5, shown: 3, times: 1}, 3 + 2*claim},
-		{"shown, faster than the window", flow{policy: 5, shown: 8, times: 1}, 5},
-		{"shown, next to nothing", flow{policy: 5, shown: 5*leastFlow - 0.01, times: 1}, 0},
-		{"shown, next to nothing, because others take it", flow{policy: 5, shown: 0, times: 1, steady: true}, 5 * claim},
-		{"shown, a little more", flow{policy: 5, shown: 5 * leastFlow, times: 1}, 5 * (leastFlow + (1-leastFlow)*claim)},
-		{"shown, slower than the reset", flow{reset: 5, until: time.Minute, shown: 3, times: 1}, 3 + 2*claim},
-		{"shown, faster than the reset", flow{reset: 5, until: time.Minute, shown: 8, times: 1}, 5},
-		{"shown, and the reset is that of the next unit", flow{reset: 5, until: 200 * time.Millisecond, shown: 8, times: 1}, 8},
-		{"shown, and the window is short", flow{policy: 5, until: 200 * time.Millisecond, shown: 8, times: 1}, 5},
+		{"a window", flow{byPolicy: 5}, 5},
+		{"a reset", flow{byReset: 5}, 0},
+		{"resets that agree", flow{byReset: 5, agreed: 2}, 5},
+		{"a window, and resets that agree", flow{byPolicy: 4, byReset: 5, agreed: 2}, 4},
+		{"shown, nothing else is known", flow{byAnswers: 3, times: 1}, 3},
+		{"shown, the limit is full", flow{untilReset: time.Minute, byAnswers: 3, times: 1}, 3},
+		{"shown, slower than the window", flow{byPolicy: 5, byAnswers: 3, times: 1}, 3 + 2*claim},
+		{"shown, faster than the window", flow{byPolicy: 5, byAnswers: 8, times: 1}, 5},
+		{"shown, next to nothing", flow{byPolicy: 5, byAnswers: 5*leastFlow - 0.01, times: 1}, 0},
+		{"shown, next to nothing, because others take it", flow{byPolicy: 5, byAnswers: 0, times: 1, steady: true}, 5 * claim},
+		{"shown, a little more", flow{byPolicy: 5, byAnswers: 5 * leastFlow, times: 1}, 5 * (leastFlow + (1-leastFlow)*claim)},
+		{"shown, slower than the reset", flow{byReset: 5, untilReset: time.Minute, byAnswers: 3, times: 1}, 3 + 2*claim},
+		{"shown, faster than the reset", flow{byReset: 5, untilReset: time.Minute, byAnswers: 8, times: 1}, 5},
+		{"shown, and the reset is that of the next unit", flow{byReset: 5, untilReset: 200 * time.Millisecond, byAnswers: 8, times: 1}, 8},
+		{"shown, and the window is short", flow{byPolicy: 5, untilReset: 200 * time.Millisecond, byAnswers: 8, times: 1}, 5},
 	} {
 		require.InDelta(t, tc.want, tc.flow.rate(), 1e-9, tc.name)
 	}
@@ -454,12 +474,12 @@ func TestBodies(t *testing.T) {
 		m.Send(&trip, epoch)
 		m.Answered(&trip, &a, epoch)
 	}
-	for range firstTrips {
+	for range firstRequests {
 		answer(Answer{})
 		require.True(t, m.OpenBody(), "the key is new")
 	}
-	require.Equal(t, firstTrips, m.UnderWay())
-	for range firstTrips {
+	require.Equal(t, firstRequests, m.UnderWay())
+	for range firstRequests {
 		m.CloseBody()
 	}
 	require.Zero(t, m.UnderWay())
@@ -467,7 +487,7 @@ func TestBodies(t *testing.T) {
 	require.False(t, m.OpenBody())
 	answer(Answer{AtOnce: 3})
 	require.True(t, m.OpenBody(), "a policy bounds them")
-	m.pool = pool{most: 3}
+	m.pool = pool{bound: 3}
 	require.True(t, m.OpenBody(), "a refusal does")
 	require.Equal(t, 2, m.UnderWay())
 }

@@ -9,7 +9,7 @@ import (
 
 // stockOf returns a stock of requests.
 func stockOf(policy string, left int64, reset time.Duration) Stock {
-	return Stock{Unit: RequestUnit, Policy: policy, Left: left, Quota: 10, Reset: reset, Ends: true}
+	return Stock{Unit: RequestUnit, Policy: policy, Remaining: left, Quota: 10, Reset: reset, Ends: true}
 }
 
 // answered sends a request with a Machine, and returns when its answer has been learnt.

@@ -215,13 +215,13 @@ func (p *play) shut(v Verdict, words []string) {
 
 // phase returns in which of its phases the machine is at a time.
 func (p *play) phase(now time.Time) string {
-	isUsedUp := func(x limit) bool { return x.flow == nil && x.left < 1 && !now.Before(x.end) }
+	isUsedUp := func(x limit) bool { return x.flow == nil && x.remaining < 1 && !now.Before(x.end) }
 	switch {
 	case now.Before(p.m.until):
 		return "waiting"
 	case p.m.probing || slices.ContainsFunc(p.m.limits, isUsedUp):
 		return "probing"
-	case !p.m.answered && (p.m.under.n == 0 || now.Before(p.m.under.first.at.Add(firstWait))):
+	case !p.m.answered && (len(p.m.underWay) == 0 || now.Before(p.m.underWay[0].at.Add(firstWait))):
 		return "unknown"
 	}
 	return "counting"
@@ -333,25 +333,25 @@ func readAnswer(t testing.TB, text string, prices []Price) (a Answer) {
 
 // add adds a limit to an answer.
 func (a *Answer) add(l limitText, prices []Price) {
-	s := Stock{Unit: l.unit, Policy: l.name, Left: l.r, Quota: max(l.q, 0), Window: l.w, Reset: l.t, Ends: l.hasReset}
+	s := Stock{Unit: l.unit, Policy: l.name, Remaining: l.r, Quota: max(l.q, 0), Window: l.w, Reset: l.t, Ends: l.hasReset}
 	if s.Unit == "" {
 		s.Unit = RequestUnit
 	}
 	if l.q == 0 {
-		s.Left = 0
+		s.Remaining = 0
 	}
 	if !s.Ends {
 		s.Reset, s.Ends = l.w, l.hasWindow
 	}
 	a.Stocks = append(a.Stocks, s)
 	switch {
-	case s.Left > 0 && s.Unit == RequestUnit && l.hasReset:
-		n := time.Duration(s.Left)
-		if 0 < s.Quota && s.Quota < s.Left {
+	case s.Remaining > 0 && s.Unit == RequestUnit && l.hasReset:
+		n := time.Duration(s.Remaining)
+		if 0 < s.Quota && s.Quota < s.Remaining {
 			n = time.Duration(s.Quota)
 		}
 		a.Pace = max(a.Pace, l.t/n+min(l.t%n, 1)) // rounded up
-	case s.Left == 0 && !a.RetryAfter && (s.Unit == RequestUnit || Takes(prices, s.Unit, s.Policy) == 0):
+	case s.Remaining == 0 && !a.RetryAfter && (s.Unit == RequestUnit || Takes(prices, s.Unit, s.Policy) == 0):
 		a.Wait = max(a.Wait, s.Reset)
 	}
 }

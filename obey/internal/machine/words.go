@@ -16,8 +16,8 @@ const RequestUnit = "requests"
 type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
 	Share   float64       // the part of what remains that may be used, more than 0, at most 1
-	Pace    bool          // requests are spaced by Answer.Pace
 	Jitter  time.Duration // waits that a server asks for end up to this much later; 0 or more
+	Pace    bool          // requests are spaced by Answer.Pace
 	Part    bool          // another Machine bounds how many requests are under way
 }
 
@@ -35,7 +35,7 @@ type Answer struct {
 
 // Exhausted reports whether nothing remains of some limit.
 func (a *Answer) Exhausted() bool {
-	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
+	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Remaining == 0 })
 }
 
 // spacing returns the time between two requests that use no more than the quotas of the limits of
@@ -46,11 +46,10 @@ func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 		return 0
 	}
 	for i := range a.Stocks {
-		s := &a.Stocks[i]
-		stale := s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= typical
-		if stale {
+		switch s := &a.Stocks[i]; {
+		case s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= typical:
 			spacing = max(spacing, s.Window/time.Duration(s.Quota))
-		} else if s.Unit == RequestUnit || s.Left == 0 {
+		case s.Unit == RequestUnit, s.Remaining == 0:
 			return 0
 		}
 	}
@@ -60,7 +59,7 @@ func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 // A Stock is what remains of a limit.
 type Stock struct {
 	Unit, Policy string        // RequestUnit or another; the name, as much as is remembered
-	Left         int64         // quota units
+	Remaining    int64         // quota units
 	Quota        int64         // 0 if it is not known
 	Window       time.Duration // of the policy, 0 if it is not known
 	Reset        time.Duration // until the limit changes, else the window
@@ -114,61 +113,16 @@ type Price struct {
 	Units        float64 // 0 or more
 }
 
-// traffic is what has been sent with a key.
-type traffic struct {
-	last   time.Time // when the last request was sent
-	probed time.Time // the same, but zero if that request got no answer: the next goes in its place
-	number int64     // of the last request, from 1
-	failed int64     // requests that got no answer
-	under  trips     // requests under way
-}
-
-// A Trip is a request, before and after it is sent. It is an element of the list of requests under
-// way, so it is added and removed without memory and without a search.
+// A Trip is a request, before and after it is sent.
 type Trip struct {
-	Prices     []Price
-	Follows    bool // it follows a redirection
-	Owner      any  // of the caller, who sets it after Send
-	number     int64
-	failed     int64 // traffic.failed when it was sent
-	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
-	at         time.Time
-	prev, next *Trip
+	Prices    []Price
+	Follows   bool // it follows a redirection
+	Owner     any  // of the caller, who sets it after Send
+	number    int64
+	failed    int64 // Machine.failed when it was sent
+	unordered bool  // sent within closeBy of another with prices: the server may have seen either first
+	at        time.Time
 }
 
 // Sent returns when the request was sent; zero before.
 func (t *Trip) Sent() time.Time { return t.at }
-
-// trips are requests under way in the order in which they were sent.
-type trips struct {
-	first, last *Trip
-	n           int
-	priced      int // those with prices
-}
-
-func (l *trips) push(t *Trip) {
-	end := &l.first
-	if l.last != nil {
-		end = &l.last.next
-	}
-	*end, t.prev, l.last = t, l.last, t
-	l.n++
-	if t.Prices != nil {
-		l.priced++
-	}
-}
-
-func (l *trips) remove(t *Trip) {
-	before, after := &l.first, &l.last // what points to t
-	if t.prev != nil {
-		before = &t.prev.next
-	}
-	if t.next != nil {
-		after = &t.next.prev
-	}
-	*before, *after = t.next, t.prev
-	l.n--
-	if t.Prices != nil {
-		l.priced--
-	}
-}

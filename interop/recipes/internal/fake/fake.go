@@ -5,67 +5,47 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"time"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/announce"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
-// A Window allows Quota requests in each window of time, for all clients together. Its Take
-// is the Take of a announce.Middleware.
-type Window struct {
-	Quota  int64
-	Length time.Duration
-
-	mu      sync.Mutex
-	end     time.Time
-	used    int64
-	refused int
-}
-
-func (w *Window) Take(*http.Request) (d announce.Decision, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	if !now.Before(w.end) {
-		w.end, w.used = now.Add(w.Length), 0
+// Window returns an API with a limit for all clients together. It answers with JSON.
+func Window(quota int64, window time.Duration) *ratelimittest.API {
+	p := ratelimit.Policy{Name: "window", Quota: quota, Window: ratelimit.CeilSeconds(window)}
+	return &ratelimittest.API{
+		Limits:  []ratelimittest.Limit{{Policy: p, Kind: ratelimittest.WindowFromFirst}},
+		Handler: JSON("hello"),
 	}
-	if w.used < w.Quota {
-		w.used++
-	} else {
-		w.refused++
-		d.Violated = []string{"window"}
-	}
-	d.Fields = announce.FixedWindow{Name: "window", Quota: w.Quota, Used: w.used, Window: w.Length, Left: w.end.Sub(now)}.Fields()
-	return d, nil
 }
 
-// Refused returns how many requests have been refused.
-func (w *Window) Refused() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.refused
-}
+// Spent returns an API that serves one request, after which nothing is left for a minute.
+func Spent() *ratelimittest.API { return Window(1, time.Minute) }
 
-// Handler puts the window in front of a handler.
-func (w *Window) Handler(next http.Handler) http.Handler {
-	return (&announce.Middleware{Take: w.Take}).Handler(next)
+// Take returns the Take of a Middleware, which allows one request, and counts all.
+func Take() (take func(*http.Request) (announce.Decision, error), taken *int) {
+	taken = new(int)
+	return func(*http.Request) (d announce.Decision, err error) {
+		if *taken++; *taken > 1 {
+			d.Violated = []string{"window"}
+		}
+		d.Fields = announce.FixedWindow{Name: "window", Quota: 1, Used: 1, Window: time.Minute, Left: time.Minute}.Fields()
+		return d, nil
+	}, taken
 }
-
-// Spent takes one request, after which nothing is left for a minute.
-func Spent() *Window { return &Window{Quota: 1, Length: time.Minute} }
 
 // Memory sends requests to a handler without a network, which virtual time requires.
-func Memory(h http.Handler) http.RoundTripper { return memory{h} }
+func Memory(h http.Handler) http.RoundTripper {
+	return (&ratelimittest.API{Handler: h}).RoundTripper()
+}
 
-type memory struct{ http.Handler }
-
-func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
+// Get sends a request to a handler.
+func Get(h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	m.ServeHTTP(w, req)
-	resp := w.Result()
-	resp.Request = req
-	return resp, nil
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
 }
 
 // JSON answers with a value in JSON.
