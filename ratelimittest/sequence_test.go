@@ -274,26 +274,32 @@ func TestSequenceRules(t *testing.T) {
 	trial.CheckSection(t, "../CONFORMANCE.md", "sequence", rows.String())
 }
 
-// TestSequenceCapped: if the client is not alone, a server that lowers what remains has no
-// finding above a note.
+// TestSequenceCapped: a server that lowers what remains as Limit.Cap does is honest, although the
+// client is alone. A request of the client comes each fifth of a second, or each second.
 func TestSequenceCapped(t *testing.T) {
-	w := &laws.Fixed{Name: "a", Quota: 100, Window: 20 * time.Second}
-	s := &Sequence{}
-	for i := range 200 {
-		now := trial.Arrival.Add(time.Duration(i) * 200 * time.Millisecond)
-		f, ok := w.Left(now)
-		if ok {
-			w.Take(now)
-			f, _ = w.Left(now)
-		}
-		f.Limits[0] = f.Limits[0].Cap(f.Policies[0], 1)
-		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
-		if !ok {
-			resp.StatusCode = http.StatusTooManyRequests
-		}
-		require.NoError(t, f.Set(resp.Header))
-		for _, finding := range s.Add(resp, now, now) {
-			require.LessOrEqual(t, finding.Level, LevelNote, "%v", finding)
+	for _, burst := range []float64{1, 1.5, 2, 3} {
+		for _, every := range []time.Duration{200 * time.Millisecond, time.Second} {
+			for phase := range 20 {
+				w := &laws.Fixed{Name: "a", Quota: 100, Window: time.Minute, Aligned: true}
+				s, start := &Sequence{Alone: true}, trial.Arrival.Add(time.Duration(3*phase)*time.Second)
+				for i := range 200 {
+					now := start.Add(time.Duration(i) * every)
+					f, ok := w.Left(now)
+					if ok {
+						w.Take(now)
+						f, _ = w.Left(now)
+					}
+					f.Limits[0] = f.Limits[0].Cap(f.Policies[0], burst)
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+					if !ok {
+						resp.StatusCode = http.StatusTooManyRequests
+					}
+					require.NoError(t, f.Set(resp.Header))
+					for _, finding := range s.Add(resp, now, now) {
+						require.LessOrEqual(t, finding.Level, LevelNote, "burst %v, %v, phase %d, response %d: %v", burst, every, phase, i, finding)
+					}
+				}
+			}
 		}
 	}
 }
