@@ -315,7 +315,7 @@ func (c *checker) joins() {
 // wastes reports whether a token bucket that holds the quota would lose more than a tenth of its
 // tokens while clients wait for the reset: in a second, as many tokens flow in as it holds.
 func wastes(l *ratelimit.Limit, p *ratelimit.Policy) bool {
-	return number(p.Window) == 1 && number(l.Reset) == 1 && p.Quota > 0 && p.Quota < tolerance
+	return l.Remaining == 0 && number(l.Reset) == 1 && number(p.Window) == 1 && p.Quota > 0 && p.Quota < tolerance
 }
 
 // shortest returns the policy with the shortest window of each unit.
