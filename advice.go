@@ -265,7 +265,7 @@ func (o Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	switch {
 	case a.Final:
 		a.Source = SourceRefused
-	case asked && a.heedsRetryAfter(resp.StatusCode):
+	case asked && a.obeysRetryAfter(resp.StatusCode):
 		a.overrule(wait, SourceRetryAfter)
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
@@ -288,11 +288,6 @@ func (o *Advisor) judge(a *Advice, resp *http.Response) (unlessAsked time.Durati
 	unlessAsked, a.Refused = o.Refused(resp)
 	a.Final = a.Refused && unlessAsked == Final
 	return unlessAsked
-}
-
-// heedsRetryAfter reports whether a Retry-After counts in a response with a status.
-func (a *Advice) heedsRetryAfter(status int) bool {
-	return a.Refused || status/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()
 }
 
 // refused reports whether a limit refused the request, by the status.

@@ -36,18 +36,18 @@ type Cost struct {
 //
 //   - During a wait nothing is sent, and requests sent and under way never exceed what remains of a
 //     limit. Costs are reserved until the answer.
-//   - Of a new key ten requests are sent, or one if it has costs. After a wait or a window that was
-//     used up, one request is sent as a probe. The others wait for an answer, at most half a second
-//     or a second.
+//   - For a new key, at most ten requests are sent before the first answer, or one if requests have
+//     costs. After a wait, or a window that was used up, one request is sent as a probe. All others
+//     wait for its answer.
 //   - After a refusal that no announced limit explains, the key waits for up to 300 ms at first, and
-//     for up to 32 s after many. Then it sends fewer requests at once, or further apart if only one
-//     was under way. Each served request makes it a little faster.
-//   - Announcements that are too coarse, which are whole seconds and windows shorter than answers, are
-//     read generously until a refusal.
+//     for up to 32 s after many. Afterwards fewer of its requests are under way at once. If only one
+//     was, the time between requests grows. Each served request makes the key a little faster.
+//   - Some announcements are too coarse: times in whole seconds, and windows that end before the answer
+//     arrives. Until a refusal, the Gate assumes the value that allows more.
 //   - Requests are sent in the order in which they came. A request whose deadline comes before its
 //     turn, or before its answer is likely to arrive, fails at once.
 //
-// A wait lasts longer by the time for which the machine was suspended. The guide for clients
+// If the computer is suspended during a wait, the wait ends later by that time. The guide for clients
 // (docs/client.md) has the [rules in full].
 //
 // [rules in full]: https://github.com/httpfields/ratelimit/blob/main/docs/client.md#how-a-gate-decides
@@ -103,8 +103,8 @@ type Wait struct {
 	Reason   Reason
 	Queued   int // requests of the key that wait already
 	UnderWay int // requests sent and not answered
-	// Advice is the advice of the newest response that set the limits in force. It has its
-	// Limit, but no Fields.
+	// Advice is the advice of the newest response that set the limits in force. Advice.Limit is set,
+	// and Advice.Fields is empty.
 	Advice ratelimit.Advice
 }
 

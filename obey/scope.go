@@ -14,8 +14,8 @@ import (
 	"github.com/httpfields/ratelimit/obey/internal/machine"
 )
 
-// What was refused? Some servers limit paths or methods apart, and few name these limits. A limit
-// belongs to the routes whose answers have announced it. A wait belongs to the whole key, until
+// What was refused? Some servers have separate limits for paths or methods. Few of them name these
+// limits. A limit belongs to the routes whose answers have announced it. A wait belongs to the whole key, until
 // answers show that other routes do not share it.
 
 const (
@@ -381,8 +381,8 @@ func (k *key) noteLoneliness(r *route, y *reply) {
 }
 
 // learnParts updates the parts of a key, and returns the limits for which there is no room. A refusal
-// that no limit explains is one of the route if it asks for a wait, or if the route is lonely. Otherwise
-// all routes back off.
+// that no limit explains counts for the route alone if it asks for a wait, or if this route was refused
+// several times in succession while others were served. Otherwise all routes back off.
 func (k *key) learnParts(p *Pass, r *route, y *reply) (rest []machine.Stock) {
 	for i := range y.Stocks {
 		if x := k.limitOf(p, r, y, &y.Stocks[i]); x != nil {

@@ -66,9 +66,9 @@ type Transport struct {
 	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and
 	// its done after that of Gate.Waiting.
 	Waiting func(*http.Request, Wait) (done func())
-	// Observe is called for every response with information about limits, when the Gate has
-	// learnt it, and before RoundTrip returns or sends the request again; nil is not called. It
-	// may send requests of its own.
+	// Observe is called for every response with information about limits. The Gate has processed the
+	// response then, and RoundTrip has neither returned nor sent the request again. Observe may send
+	// requests of its own. It may be nil.
 	Observe func(*http.Request, ratelimit.Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request

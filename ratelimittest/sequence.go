@@ -301,7 +301,11 @@ type terms struct {
 	window ratelimit.Seconds
 }
 
-func termsOf(p *ratelimit.Policy) terms { return terms{p.Quota, p.Unit.Canonical(), p.Window} }
+// termsOf cuts a long unit, and keeps no memory of the response.
+func termsOf(p *ratelimit.Policy) terms {
+	unit := string(p.Unit.Canonical())
+	return terms{p.Quota, ratelimit.Unit(strings.Clone(unit[:min(len(unit), maxName)])), p.Window}
+}
 
 // A subject identifies a run. Older fields contain only the tightest limit of a server: if
 // their terms change, they describe another limit.

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,25 +50,27 @@ func parse(flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// badValue matches the error of package flag for a value that the type of a flag refuses.
-var badValue = regexp.MustCompile(`^invalid .*"(?: for flag| for) -([^ ]+): (?:parse error|value out of range)$`)
-
-// flagError returns an error of package flag with the way out. It does not contain the value.
+// flagError returns an error of package flag with the way out. It does not contain the value, which
+// may be a password.
 func flagError(flags *flag.FlagSet, err error) error {
-	m := badValue.FindStringSubmatch(err.Error())
-	if m == nil {
+	kind, rest, _ := strings.Cut(err.Error(), " value ")
+	value, noValue := strconv.QuotedPrefix(rest)
+	if !strings.HasPrefix(kind, "invalid") || noValue != nil {
 		return err
 	}
-	name := m[1]
+	_, rest, _ = strings.Cut(rest[len(value):], "-")
+	name, fault, _ := strings.Cut(rest, ": ")
 	f := flags.Lookup(name)
+	typed, ok := f.Value.(flag.Getter)
+	if !ok { // the error of a function such as addField
+		return fmt.Errorf("-%s %s", name, fault)
+	}
 	remedy := "give a number such as " + f.DefValue
-	if value, ok := f.Value.(flag.Getter); ok {
-		switch value.Get().(type) {
-		case bool:
-			remedy = "leave its value out"
-		case time.Duration:
-			remedy = "give a time such as 1m30s"
-		}
+	switch typed.Get().(type) {
+	case bool:
+		remedy = "leave its value out"
+	case time.Duration:
+		remedy = "give a time such as 1m30s"
 	}
 	return fmt.Errorf("-%s is malformed: %s", name, remedy)
 }
@@ -90,30 +92,22 @@ func parseAnywhere(flags *flag.FlagSet, args []string) error {
 	}
 }
 
-// A headerFlag is a flag for header fields that can be repeated: -H 'Name: value'. It keeps an error
-// for later, because the errors of package flag contain the argument, which may be a password.
-type headerFlag struct {
-	fields http.Header
-	err    error // an argument was not a field
-}
+// A headerFlag is a flag for header fields that can be repeated: -H 'Name: value'.
+type headerFlag http.Header
 
-// add adds a field, for [flag.FlagSet.Func].
-func (h *headerFlag) add(field string) error {
+// addField adds a field, for [flag.FlagSet.Func].
+func (h headerFlag) addField(field string) error {
 	name, value, ok := strings.Cut(field, ":")
 	if !ok || !text.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
-		h.err = errors.New("-H is not a header field: write 'Name: value'")
-		return nil
+		return errors.New("is not a header field: write 'Name: value'")
 	}
-	if h.fields == nil {
-		h.fields = make(http.Header)
-	}
-	h.fields.Add(name, strings.Trim(value, " \t"))
+	http.Header(h).Add(name, strings.Trim(value, " \t"))
 	return nil
 }
 
 // newRequest returns a request with these fields. Its errors contain no value of a field, and no
 // password of the address.
-func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
+func (h headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	switch {
 	case err != nil && !text.IsToken(method):
@@ -127,8 +121,8 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 		password, _ := u.Password()
 		r.SetBasicAuth(u.Username(), password)
 	}
-	maps.Copy(r.Header, h.fields)
-	if hosts := h.fields["Host"]; len(hosts) > 0 { // net/http ignores it in the header
+	maps.Copy(r.Header, h)
+	if hosts := h["Host"]; len(hosts) > 0 { // net/http ignores it in the header
 		r.Host = hosts[len(hosts)-1]
 	}
 	return r, nil

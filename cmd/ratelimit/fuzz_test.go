@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/httpfields/ratelimit/cmd/ratelimit/internal/fuzz"
+	"github.com/httpfields/ratelimit/internal/trial"
 )
 
 // If this variable is set, the test program acts as the program under test.
@@ -65,7 +66,7 @@ func TestFuzz(t *testing.T) {
 
 	status, stdout, _ = fuzzing(t, "wrong", "-n", "2000", "-seed", "3")
 	require.Equal(t, exitDoubtful, status)
-	requireGolden(t, "testdata/fuzz.txt", strings.ReplaceAll(stdout, os.Args[0], "program"))
+	trial.RequireGolden(t, "testdata/fuzz.txt", strings.ReplaceAll(stdout, os.Args[0], "program"))
 	_, again, _ := fuzzing(t, "wrong", "-n", "2000", "-seed", "3")
 	require.Equal(t, stdout, again)
 

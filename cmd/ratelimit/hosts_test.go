@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,12 +55,12 @@ func TestHosts(t *testing.T) {
 		{"request":{"url":"https://b.example/"},"response":{"status":200,"content":{"text":"{}"},"headers":[{"name":"x-ratelimit-remaining","value":"0"},{"name":"x-ratelimit-reset","value":"9"}]}},
 		{"request":{"url":"https://b.example/"},"response":{"status":200,"headers":[]}}
 	]}}`), 0o600))
-	server := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("RateLimit", `"a";r=1`) })
+	server := trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("RateLimit", `"a";r=1`) })
 	for golden, format := range map[string]string{"testdata/hosts.txt": "-json=false", "testdata/hosts.json": "-json"} {
 		status, stdout, stderr := running(verbose, "inspect", "-by-host", format, "-", har, har)
 		require.Equal(t, exitFine, status, stderr)
 		require.NotContains(t, stdout, "s3cret")
-		requireGolden(t, golden, stdout)
+		trial.RequireGolden(t, golden, stdout)
 	}
 	status, stdout, stderr := running("", "inspect", "-by-host", "-json", server, server, har)
 	require.Equal(t, exitFine, status, stderr)

@@ -30,19 +30,17 @@ type inspection struct {
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
-	in := &inspection{stdin: stdin, stderr: stderr, base: base, out: printer{w: stdout, palette: paletteOf(stdout, os.Getenv)}}
+	in := &inspection{stdin: stdin, stderr: stderr, base: base, header: headerFlag{}, out: printer{w: stdout, palette: paletteOf(stdout, os.Getenv)}}
 	flags := newFlags("inspect")
 	flags.BoolVar(&in.out.json, "json", false, "print JSON: one object for each response, or one with all hosts")
 	flags.BoolVar(&in.lint, "lint", false, "check all responses, and print the rules of the specification that they break")
 	flags.BoolVar(&in.last, "last", false, "with -lint, check the last response of each input alone")
 	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
-	flags.Func("H", "send this header `field` to addresses", in.header.add)
+	flags.Func("H", "send this header `field` to addresses", in.header.addField)
 	if err := parse(flags, args, stdout); err != nil {
 		return 0, err
 	}
 	switch {
-	case in.header.err != nil:
-		return 0, usageError{in.header.err}
 	case in.last && in.byHost:
 		return 0, usageError{errors.New("-last and -by-host exclude each other: leave one out")}
 	case in.last && !in.lint:
@@ -60,18 +58,17 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return in.status, nil
 	}
 	for _, input := range inputs {
-		in.fails(in.read(ctx, input, in.text, func(resp *http.Response) { in.one(report.New(shown(input), resp)) }))
+		in.note(in.read(ctx, input, in.text, func(resp *http.Response) { in.one(report.New(shown(input), resp)) }))
 	}
-	in.fails(in.out.err)
+	in.note(in.out.err)
 	return in.status, nil
 }
 
-// fails reports whether there is an error, and prints it.
-func (in *inspection) fails(err error) bool {
+// note prints an error, if there is one, and sets the exit status.
+func (in *inspection) note(err error) {
 	if err != nil {
 		in.status = failed(in.stderr, "inspect", err)
 	}
-	return err != nil
 }
 
 // text shows a response of a text or, with -lint, all that have findings.
@@ -120,7 +117,7 @@ func (in *inspection) all(name string, from io.Reader) error {
 func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 	hosts := report.Hosts{}
 	for _, input := range inputs {
-		in.fails(in.read(ctx, input,
+		in.note(in.read(ctx, input,
 			func(_ string, text io.Reader) error { return hosts.Read(text) },
 			func(resp *http.Response) { hosts.Add(resp.Request.URL.Host, resp) }))
 	}
@@ -128,9 +125,9 @@ func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 		in.status = max(in.status, exitDoubtful)
 	}
 	if in.out.json {
-		in.fails(hosts.WriteJSON(w))
+		in.note(hosts.WriteJSON(w))
 	} else {
-		in.fails(hosts.WriteText(w))
+		in.note(hosts.WriteText(w))
 	}
 }
 

@@ -16,7 +16,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,7 +25,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -116,27 +114,13 @@ func failed(stderr io.Writer, verbName string, err error) int {
 	return exitFailed
 }
 
-// unknown returns the error for a word that is no verb. It contains a similar verb, if there is one.
+// unknown returns the error for a word that is no verb.
 func unknown(word string) error {
-	const similar = 2 // changed letters
-	short := word[:min(len(word), 10)]
-	v := slices.MinFunc(verbs, func(a, b verb) int { return cmp.Compare(changes(short, a.name), changes(short, b.name)) })
-	if changes(short, v.name) > similar {
-		return usageError{fmt.Errorf("unknown verb %q", word)}
+	var names []string
+	for _, v := range verbs {
+		names = append(names, v.name)
 	}
-	return usageError{fmt.Errorf("unknown verb %q: did you mean %s?", word, v.name)}
-}
-
-// changes returns the number of letters to add, remove or replace to turn a word into another one.
-// It is for short words, because its time grows exponentially.
-func changes(a, b string) int {
-	switch {
-	case a == "" || b == "":
-		return len(a) + len(b)
-	case a[0] == b[0]:
-		return changes(a[1:], b[1:])
-	}
-	return 1 + min(changes(a[1:], b[1:]), changes(a[1:], b), changes(a, b[1:]))
+	return usageError{fmt.Errorf("unknown verb %q: use one of %s", word, strings.Join(names, ", "))}
 }
 
 func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/report"
@@ -28,14 +27,13 @@ type prober struct {
 	require     bool
 	json        bool
 	rows        io.Writer // gets a row for each answer; may be nil
-	live        io.Writer // a terminal that shows the progress in a line; may be nil
 	base        http.RoundTripper
 }
 
-func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {
+func probe(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) (int, error) {
 	base := newTransport()
 	defer base.CloseIdleConnections()
-	p := &prober{base: base}
+	p := &prober{base: base, header: headerFlag{}}
 	flags := newFlags("probe")
 	p.flags(flags)
 	if err := parse(flags, args, stdout); err != nil {
@@ -47,9 +45,6 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	base.MaxIdleConnsPerHost = p.concurrency
 	if !p.json {
 		p.rows = stdout
-	}
-	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
-		p.live = f
 	}
 	r, err := p.run(ctx)
 	if err != nil {
@@ -65,7 +60,7 @@ func (p *prober) flags(flags *flag.FlagSet) {
 	flags.IntVar(&p.requests, "n", 30, "send at most this many requests")
 	flags.Float64Var(&p.rate, "rate", 5, "send at most this many requests a second")
 	flags.IntVar(&p.concurrency, "c", 1, "send at most this many at the same time")
-	flags.Func("H", "send this header `field`; can be repeated", p.header.add)
+	flags.Func("H", "send this header `field`; can be repeated", p.header.addField)
 	flags.StringVar(&p.method, "method", http.MethodGet, "the method of the requests")
 	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the run after this time")
 	flags.BoolVar(&p.shared, "shared", false, "other clients use the quota too")
@@ -77,8 +72,6 @@ func (p *prober) flags(flags *flag.FlagSet) {
 // check returns the fault of the command line.
 func (p *prober) check(args []string) error {
 	switch {
-	case p.header.err != nil:
-		return p.header.err
 	case len(args) == 0:
 		return errors.New("the address is missing: give that of a server")
 	case len(args) > 1:
@@ -134,9 +127,6 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	defer cancel()
 	for c.Stopped == "" || c.underWay > 0 {
 		c.step(ctx)
-	}
-	if c.live != nil {
-		fmt.Fprint(c.live, clearLine)
 	}
 	switch {
 	case c.Answered > 0 || c.Stopped == interrupted:
@@ -210,8 +200,8 @@ func (c *course) ask(ctx context.Context) {
 // take adds an answer to the report, and decides whether and when to go on.
 func (c *course) take(resp *http.Response, err error, sent, received time.Time) {
 	l := c.add(resp, err, sent, received)
-	if c.Answered > 0 {
-		c.show(l)
+	if c.Answered > 0 && c.rows != nil {
+		fmt.Fprintln(c.rows, c.row(l))
 	}
 	switch {
 	case err != nil && c.Answered == 0:
@@ -223,26 +213,5 @@ func (c *course) take(resp *http.Response, err error, sent, received time.Time) 
 		c.Stopped = "the requested wait ends after -timeout"
 	case l.until.After(c.next):
 		c.next = l.until
-	}
-}
-
-// clearLine clears the current line of a terminal.
-const clearLine = "\r\x1b[K"
-
-// show prints the row of an answer, and the progress below it. If rows are not printed, it adds the
-// row to the progress.
-func (c *course) show(l line) {
-	row := c.row(l)
-	if c.live != nil {
-		fmt.Fprint(c.live, clearLine)
-	}
-	if c.rows != nil {
-		fmt.Fprintln(c.rows, row)
-		row = ""
-	}
-	if c.live != nil {
-		const columns = 79
-		progress := fmt.Sprintf("%d of %d sent, %d refused  %s", c.Sent, c.requests, c.Refused, row)
-		fmt.Fprint(c.live, progress[:min(len(progress), columns)])
 	}
 }

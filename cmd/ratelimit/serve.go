@@ -32,7 +32,6 @@ type serving struct {
 	dialects                 []*ratelimit.Dialect
 	silent, json             bool
 	latency                  time.Duration
-	bad                      error // the fault of a flag that can be repeated; its text has no argument
 
 	api *ratelimittest.API
 
@@ -54,13 +53,16 @@ func runServe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 	}
 	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
-		return 0, fmt.Errorf("-addr: %w", err)
+		return 0, fmt.Errorf("-addr: %w: give another address, such as 127.0.0.1:0", err)
 	}
 	if !s.json {
 		fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
 	}
 	s.rows.started = time.Now()
-	server := &http.Server{Handler: s, ErrorLog: log.New(stderr, "ratelimit serve: ", 0), ReadHeaderTimeout: 30 * time.Second}
+	server := &http.Server{
+		Handler: s, ErrorLog: log.New(stderr, "ratelimit serve: ", 0), ReadHeaderTimeout: 30 * time.Second,
+		DisableGeneralOptionsHandler: true,
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -96,7 +98,7 @@ const anyLimit = `'"core";q=50;w=10'`
 func (s *serving) addLimit(list string) error {
 	policies, err := ratelimit.ParsePolicies(list)
 	if err != nil || len(policies) == 0 {
-		s.bad = errors.New("-limit is not a policy: write " + anyLimit)
+		return errors.New("is not a policy: write " + anyLimit)
 	}
 	s.limits = append(s.limits, policies...)
 	return nil
@@ -105,8 +107,7 @@ func (s *serving) addLimit(list string) error {
 func (s *serving) addDialect(name string) error {
 	d, ok := ratelimit.LookupDialect(name)
 	if !ok {
-		s.bad = errors.New("-dialect is unknown: write draft-06, draft-07, x-ratelimit, x-ratelimit-unix or another one of docs/older.md")
-		return nil
+		return errors.New("is unknown: write draft-06, draft-07, x-ratelimit, x-ratelimit-unix or another one of docs/older.md")
 	}
 	s.dialects = append(s.dialects, d)
 	return nil
@@ -115,21 +116,13 @@ func (s *serving) addDialect(name string) error {
 // fault returns the fault of the command line. args is how many arguments are no flags.
 func (s *serving) fault(args int) error {
 	_, port, notAddress := net.SplitHostPort(s.address)
-	endless := func(p ratelimit.Policy) bool { return p.Window == ratelimit.Seconds{} && s.kind != "concurrency" }
-	empty := func(p ratelimit.Policy) bool { return p.Quota == 0 }
 	switch {
 	case args > 0:
 		return errors.New("there are arguments: give the limits with -limit")
-	case s.bad != nil:
-		return s.bad
 	case s.like == "" && s.limits == nil:
 		return errors.New("there are no limits: give -limit " + anyLimit + " or -like github")
 	case s.kind != "" && !slices.Contains(kindNames, s.kind):
 		return errors.New("-kind is unknown: write " + strings.Join(kindNames, ", "))
-	case slices.ContainsFunc(s.limits, endless):
-		return errors.New("-limit has no window: write " + anyLimit)
-	case slices.ContainsFunc(s.limits, empty):
-		return errors.New("-limit has the quota 0: write " + anyLimit)
 	case s.key != "" && !text.IsToken(s.key):
 		return errors.New("-key is not the name of a field: write it without a colon and spaces")
 	case s.latency < 0:
@@ -137,7 +130,29 @@ func (s *serving) fault(args int) error {
 	case notAddress != nil || port == "":
 		return errors.New("-addr is not an address: write 127.0.0.1:8080")
 	}
+	for _, p := range s.limits {
+		if fault := s.faultOf(p); fault != "" {
+			return errors.New("-limit has " + fault + ": write " + anyLimit)
+		}
+	}
 	return nil
+}
+
+// century bounds windows, because a sliding counter adds up two of them.
+const century = 100 * 365 * 24 * time.Hour
+
+// faultOf returns the fault of a limit, or "".
+func (s *serving) faultOf(p ratelimit.Policy) string {
+	window, isWindow := p.Window.Duration()
+	switch {
+	case !isWindow && s.kind != "concurrency":
+		return "no window"
+	case window > century:
+		return "a window of more than a century"
+	case p.Quota == 0:
+		return "the quota 0"
+	}
+	return ""
 }
 
 // complete makes the API. It tries one first, because an API panics if a form has no room for its

@@ -21,6 +21,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
@@ -78,7 +79,7 @@ func (s *runningServer) ended(t testing.TB) string {
 func TestServe(t *testing.T) {
 	s := startServer(t, "-limit", `"hour";q=2;w=3600`, "-limit", `"day";q=9;w=86400`, "-key", "Authorization")
 	for _, key := range []string{"s3cret", "hunter2", "s3cret", "s3cret", ""} {
-		resp, body := send(t, http.MethodPost, s.url+"/s3cret?q=hunter2", strings.NewReader("s3cret"), "Authorization", key)
+		resp, body := trial.Send(t, http.MethodPost, s.url+"/s3cret?q=hunter2", strings.NewReader("s3cret"), "Authorization", key)
 		if resp.StatusCode == http.StatusOK {
 			require.Equal(t, "ok\n", body)
 			continue
@@ -87,7 +88,7 @@ func TestServe(t *testing.T) {
 		require.Regexp(t, `^"hour";r=0;t=3\d\d\d, "day";r=7;t=86\d\d\d$`, resp.Header.Get("RateLimit"))
 		require.Contains(t, body, `"violated-policies":["hour"]`)
 	}
-	requireGolden(t, "testdata/serve.txt", s.ended(t))
+	trial.RequireGolden(t, "testdata/serve.txt", s.ended(t))
 }
 
 // With -json each line is an object: those of answers, and the counts.
@@ -104,7 +105,7 @@ func TestServeJSON(t *testing.T) {
 		status <- run(ctx, []string{"serve", "-json", "-addr", address, "-like", "github", "-limit", `"core";q=1;w=3600`}, nil, in, io.Discard)
 		in.Close()
 	}()
-	until(t, "it listens", func() bool {
+	trial.Until(t, "it listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -120,7 +121,7 @@ func TestServeJSON(t *testing.T) {
 		Limits      []report.Limit
 	}
 	for _, want := range []int{http.StatusOK, http.StatusForbidden} {
-		go send(t, http.MethodGet, "http://"+address, nil)
+		go trial.Send(t, http.MethodGet, "http://"+address, nil)
 		require.NoError(t, lines.Decode(&got))
 		require.Equal(t, want, got.Status)
 		require.Equal(t, want != http.StatusOK, got.Refused)
@@ -156,7 +157,7 @@ func TestServeLike(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := startServer(t, tc.args...)
-			resp, _ := send(t, http.MethodGet, s.url, nil)
+			resp, _ := trial.Send(t, http.MethodGet, s.url, nil)
 			require.Equal(t, tc.want, resp.Header.Get(tc.field))
 			require.Contains(t, s.ended(t), "\n1 served, 0 refused, 0 early\n")
 		})
@@ -179,6 +180,7 @@ func TestServeFlags(t *testing.T) {
 		{"an empty policy", []string{"-limit", ""}, `-limit is not a policy: write '"core";q=50;w=10'`},
 		{"no window", []string{"-limit", `"s3cret";q=5`}, `-limit has no window: write '"core";q=50;w=10'`},
 		{"no quota", []string{"-limit", `"s3cret";q=0;w=1`}, `-limit has the quota 0: write '"core";q=50;w=10'`},
+		{"a window of centuries", []string{"-limit", `"s3cret";q=2;w=9223372036`, "-kind", "sliding-counter", "-dialect", "draft-06"}, "-limit has a window of more than a century: write '\"core\";q=50;w=10'"},
 		{"two of one name", []string{"-limit", limit, "-limit", limit}, "the limits cannot be announced in the current fields: ratelimit: member 2 of RateLimit-Policy: duplicate: change -limit, -kind or -dialect"},
 		{"no such kind", []string{"-limit", limit, "-kind", "s3cret"}, "-kind is unknown: write fixed-window, window-from-first, sliding-log, sliding-counter, token-bucket, concurrency\n"},
 		{"no such form", []string{"-limit", limit, "-dialect", "s3cret"}, "-dialect is unknown: write draft-06, draft-07, x-ratelimit, x-ratelimit-unix or another one of docs/older.md\n"},
@@ -187,7 +189,7 @@ func TestServeFlags(t *testing.T) {
 		{"a negative latency", []string{"-limit", limit, "-latency", "-1s"}, "-latency is negative: give a time of 0 or more"},
 		{"no address", []string{"-limit", limit, "-addr", "8080"}, "-addr is not an address: write 127.0.0.1:8080"},
 		{"an address without a port", []string{"-limit", limit, "-addr", "127.0.0.1:"}, "-addr is not an address: write 127.0.0.1:8080"},
-		{"a busy port", []string{"-limit", limit, "-addr", busy.Addr().String()}, "ratelimit serve: -addr: "},
+		{"a busy port", []string{"-limit", limit, "-addr", busy.Addr().String()}, "address already in use: give another address, such as 127.0.0.1:0\n"},
 		{"an argument", []string{"-limit", limit, "s3cret"}, "there are arguments: give the limits with -limit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -198,6 +200,19 @@ func TestServeFlags(t *testing.T) {
 			require.NotContains(t, stderr, "s3cret")
 		})
 	}
+}
+
+// A request for no path is one for the API too.
+func TestServeOptions(t *testing.T) {
+	s := startServer(t, "-limit", `"a";q=1;w=60`)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, `"a";r=0;t=60`, resp.Header.Get("RateLimit"))
 }
 
 // A client may go before its answer.

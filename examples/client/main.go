@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 		return exitUsage
 	}
 
-	p := &progress{w: stderr, total: len(list), terminal: isTerminal(stderr)}
+	p := &progress{w: stderr, total: len(list)}
 	d := downloader{dir: *dir, header: header, timeout: *timeout, progress: p, client: &http.Client{
 		Transport: &obey.Transport{
 			Advisor: ratelimit.Advisor{MaxWait: *maxWait},

@@ -83,7 +83,6 @@ func TestWaits(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	require.Regexp(t, `(?m)^[0-3] of 4 done, waiting until \d\d:\d\d:\d\d \(`+host+`: RateLimit "default" is exhausted, for longer\)$`, stderr)
 	require.True(t, strings.HasSuffix(stderr, "\n4 of 4 done\n"), stderr)
-	require.NotContains(t, stderr, "\r", "it is no terminal")
 }
 
 // A server refuses two requests out of three. Each is tried again until its response is
@@ -97,10 +96,6 @@ func TestRefused(t *testing.T) {
 			}
 		},
 		"without a word": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-		"403, as GitHub": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusForbidden)
-		},
 		"503, for a time": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -131,26 +126,6 @@ func TestRefusedForGood(t *testing.T) {
 	require.Empty(t, files)
 	require.Contains(t, stderr, "client: line 1: ")
 	require.True(t, strings.HasSuffix(stderr, "\n1 of 1 done, 1 failed\n"), stderr)
-}
-
-// In a terminal each line replaces the previous line.
-func TestTerminal(t *testing.T) {
-	var out strings.Builder
-	p := &progress{w: &out, total: 2, terminal: true}
-	p.finish(entry{line: 1}, nil)
-	p.finish(entry{line: 2}, errors.New("no\x1b"))
-	require.Equal(t, exitFailed, p.end())
-	require.Equal(t, "\r\r1 of 2 done\r"+strings.Repeat(" ", len("1 of 2 done"))+"\rclient: line 2: no\\x1b\n\r\r2 of 2 done, 1 failed\n", out.String())
-
-	pipe, _, err := os.Pipe()
-	require.NoError(t, err)
-	defer pipe.Close()
-	require.False(t, isTerminal(pipe))
-	require.False(t, isTerminal(&out))
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	defer null.Close()
-	require.True(t, isTerminal(null), "a device of characters, as a terminal is")
 }
 
 // If a response cannot be stored, its request is not sent.

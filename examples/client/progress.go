@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,31 +12,18 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A progress is the line with the state of the downloads. Several workers update it. In a
-// terminal the line is rewritten. Elsewhere each wait begins with a new line, and one line
-// comes at the end.
+// A progress prints the state of the downloads: a line when a wait begins, and one at the end.
+// Several workers update it.
 type progress struct {
-	w        io.Writer
-	total    int
-	terminal bool
+	w     io.Writer
+	total int
 
 	mu     sync.Mutex
 	done   int
 	failed int
 	until  time.Time // end of the last wait that a server asked for
 	why    string
-	shown  int    // the length of the line in a terminal
-	said   string // the last line elsewhere, to write it only once
-}
-
-// isTerminal reports whether w may be a terminal, which is a character device.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	said   string // the last line, to write it only once
 }
 
 // observe stores the wait of a response. It is used as obey.Transport.Observe.
@@ -49,11 +35,10 @@ func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	defer p.mu.Unlock()
 	p.until = time.Now().Add(a.Wait)
 	p.why = printable(req.URL.Host) + ": " + why(a)
-	if line := p.line(); !p.terminal && line != p.said {
+	if line := p.line(); line != p.said {
 		p.said = line
 		fmt.Fprintln(p.w, line)
 	}
-	p.show()
 }
 
 // printable escapes all bytes except printable ASCII, so that a server cannot control the
@@ -85,20 +70,15 @@ func (p *progress) finish(e entry, err error) {
 	p.done++
 	if err != nil {
 		p.failed++
-		p.clear()
 		fmt.Fprintf(p.w, "client: line %d: %s\n", e.line, printable(err.Error()))
 	}
-	p.show()
 }
 
-// end ends the line and returns the exit status.
+// end prints the last line, and returns the exit status.
 func (p *progress) end() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.terminal {
-		fmt.Fprint(p.w, p.line())
-	}
-	fmt.Fprintln(p.w)
+	fmt.Fprintln(p.w, p.line())
 	if p.failed > 0 {
 		return exitFailed
 	}
@@ -115,22 +95,4 @@ func (p *progress) line() string {
 		line += ", waiting until " + p.until.Format(time.TimeOnly) + " (" + p.why + ")"
 	}
 	return line
-}
-
-// show rewrites the line in a terminal.
-func (p *progress) show() {
-	if !p.terminal {
-		return
-	}
-	line := p.line()
-	p.clear()
-	fmt.Fprint(p.w, line)
-	p.shown = len(line)
-}
-
-func (p *progress) clear() {
-	if p.terminal {
-		fmt.Fprint(p.w, "\r"+strings.Repeat(" ", p.shown)+"\r")
-		p.shown = 0
-	}
 }

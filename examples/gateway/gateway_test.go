@@ -76,28 +76,15 @@ func TestForwarded(t *testing.T) {
 		{"draft-06, restricted", 200, http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"60"}, "Ratelimit-Reset": {"5"}, "Ratelimit-Policy": {"100;w=60"}}, `"default";q=50;w=60`,
 			http.Header{"Ratelimit-Policy": {`"default";q=50;w=60`}, "Ratelimit": {`"default";r=49;t=60`},
 				"Ratelimit-Limit": {"50"}, "Ratelimit-Remaining": {"49"}, "Ratelimit-Reset": {"60"}}},
-		{"draft-07", 200, http.Header{"Ratelimit": {"limit=100, remaining=60, reset=5"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=5, "gateway";r=4;t=10`}}},
 		{"the current fields", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=1`, `"b";q=99;w=60`}, "Ratelimit": {`"a";r=3;t=1`}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"a";q=9;w=1, "b";q=99;w=60, "gateway";q=5;w=10`}, "Ratelimit": {`"a";r=3;t=1, "gateway";r=4;t=10`}}},
 		{"a stricter share of a policy", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=10`}, "Ratelimit": {`"a";r=8;t=3`}}, `"a";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"a";q=5;w=10`}, "Ratelimit": {`"a";r=4;t=10`}}},
-		{"the remaining is unknown", 200, http.Header{"X-Ratelimit-Limit": {"100"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
 		{"refused by upstream", 429, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}, "Retry-After": {"20"}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=0;t=30, "gateway";r=4;t=10`}}},
 		{"for scripts", 200, http.Header{"Access-Control-Allow-Origin": {"*"}, "Access-Control-Expose-Headers": {"X-Id"}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`},
 				"Access-Control-Expose-Headers": {"X-Id, RateLimit, RateLimit-Policy"}}},
-
-		{"malformed, and ignored by clients", 200, http.Header{"Ratelimit-Policy": {`"a";q=9`}, "Ratelimit": {`"a";r=ten`}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"a";q=9, "gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
-		{"an older field that is malformed", 200, http.Header{"X-Ratelimit-Limit": {"many"}, "X-Ratelimit-Remaining": {"60"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60, "gateway";r=4;t=10`}, "X-Ratelimit-Remaining": {"4"}}},
-		{"two meanings of a name", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=1`}}, `"a";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"a";q=9;w=1, "a";q=5;w=10`}, "Ratelimit": {`"a";r=4;t=10`}}},
-		{"a name that no field can contain", 200, http.Header{"X-Ratelimit-Limit": {"9"}, "X-Ratelimit-Remaining": {"8"}, "X-Ratelimit-Resource": {"é"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=9, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=8, "gateway";r=4;t=10`}, "X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"4"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.header.Set("Date", made.UTC().Format(http.TimeFormat))
@@ -116,7 +103,7 @@ func TestForwarded(t *testing.T) {
 			require.Equal(t, want, resp.Header)
 			for _, finding := range ratelimittest.Check(resp) { // a limit without a policy is noted
 				ofUpstream := finding.Rule == "S3" && tc.status == http.StatusTooManyRequests // its Retry-After is early
-				require.True(t, finding.Level == ratelimittest.LevelNote || ofUpstream || strings.Contains(tc.name, "meanings"), "%v", finding)
+				require.True(t, finding.Level == ratelimittest.LevelNote || ofUpstream, "%v", finding)
 			}
 		})
 	}

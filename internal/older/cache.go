@@ -16,24 +16,8 @@ const longestKept = 64 // the length of the longest key that is cached
 
 var seed = maphash.MakeSeed()
 
-// isUsual reports whether a key is in most responses, and unrelated to limits. It then needs no
-// place in the cache.
-func isUsual(key string) bool {
-	switch key {
-	case "Age", "Connection", "Date", "Etag", "Expires", "Last-Modified", "Link", "Server", "Set-Cookie", "Vary", "Via",
-		"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Alt-Svc", "Cache-Control", "Cf-Ray",
-		"Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Referrer-Policy",
-		"Strict-Transport-Security", "X-Content-Type-Options", "X-Frame-Options", "X-Powered-By", "X-Request-Id":
-		return true
-	}
-	return false
-}
-
 // nameOf returns the meaning of a key, from the cache if possible.
 func nameOf(key string) *name {
-	if isUsual(key) {
-		return &unrelated
-	}
 	sum := maphash.String(seed, key)
 	first, second := &names[sum%uint64(len(names))], &names[sum>>32%uint64(len(names))]
 	if n := first.Load(); n != nil && n.Key == key {

@@ -195,24 +195,13 @@ func (n name) known() name {
 	return n
 }
 
-// hasWait reports whether a key contains the end of the word retry or the word wait, in any
-// case. At best it reads only every fourth byte (the algorithm of Boyer, Moore and Horspool).
+// hasWait reports whether a key contains the end of the word retry or the word wait, in any case.
 func hasWait(key string) bool {
-	for i := 3; i < len(key); {
-		switch key[i] | 0x20 {
-		case 'y', 't':
+	for i := 3; i < len(key); i++ {
+		if last := key[i] | 0x20; last == 'y' || last == 't' {
 			if end := key[i-3 : i+1]; strings.EqualFold(end, "etry") || strings.EqualFold(end, "wait") {
 				return true
 			}
-			i += 2
-		case 'r', 'i':
-			i++
-		case 'a':
-			i += 2
-		case 'e', 'w':
-			i += 3
-		default:
-			i += 4
 		}
 	}
 	return false

@@ -20,17 +20,8 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// The usual keys mean what their words mean. Each row of the vendors' table is found.
-func TestIsUsual(t *testing.T) {
-	for _, key := range []string{
-		"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Age", "Alt-Svc", "Cache-Control", "Cf-Ray", "Connection",
-		"Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Etag", "Expires", "Last-Modified",
-		"Link", "Referrer-Policy", "Server", "Set-Cookie", "Strict-Transport-Security", "Vary", "Via", "X-Content-Type-Options",
-		"X-Frame-Options", "X-Powered-By", "X-Request-Id",
-	} {
-		require.True(t, isUsual(key), key)
-		require.LessOrEqual(t, newName(key).kind, noKind, key)
-	}
+// Each row of the vendors' table is found.
+func TestVendorRowsFound(t *testing.T) {
 	for _, row := range vendorRows() {
 		require.NotEqual(t, otherKind, nameIn(nil, row.Key).kind, row.Key)
 	}
@@ -46,10 +37,10 @@ func TestSortFields(t *testing.T) {
 	}
 }
 
-// The jumps of the search skip no place where the word can be.
+// The word is found at any place, in any case.
 func TestHasWait(t *testing.T) {
 	const letters = "retywaiRETYWAI-"
-	for range 100_000 {
+	for range 10_000 {
 		b := make([]byte, rand.IntN(12))
 		for i := range b {
 			b[i] = letters[rand.IntN(len(letters))]

@@ -191,9 +191,6 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 	policies, limits = room.policies[:0], room.limits[:0]
 	for i := range ts.list {
 		t := &ts.list[i]
-		if !t.hasPolicy() && !t.hasLimit() {
-			continue
-		}
 		t.obeyStatus()
 		name := ts.nameOf(t, option)
 		if t.limit = len(limits); t.hasLimit() {

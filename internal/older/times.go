@@ -56,9 +56,6 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	if v, ok := text.ParseCount(s); ok {
 		return momentOf(v, f, c), true
 	}
-	if len(s) > text.MaxTime {
-		return moment{}, false
-	}
 	if t, ok := text.ParseTime(s); ok {
 		m := moment{kind: pointMoment, form: HTTPDate, until: c.Until(t.In(c.Now()).Unix(), int64(t.Nanosecond()))}
 		if text.Is(s[0], text.Digit) {

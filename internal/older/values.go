@@ -226,8 +226,6 @@ func (m *member) quotaOrPolicy(facts []Fact, first bool) ([]Fact, bool) {
 func (n *name) numberOfWindow(facts []Fact, m *member) ([]Fact, bool) {
 	ok := true
 	switch {
-	case m.leads && n.Role.time():
-		facts = append(facts, Fact{Role: n.Role, Value: m.value})
 	case m.leads, m.params == "" && isCount(m.value):
 		if facts, ok = readCount(facts, "", n.Role, m.value); m.window > 0 {
 			facts = appendWindow(facts, m.window)
@@ -419,19 +417,17 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	key, value, ok = cutEither(part, '=', ':')
+	key, value, ok = cutAny(part, "=:")
 	if key = text.Trim(key); !ok || key == "" {
 		return "", part, false
 	}
 	return key, text.Trim(value), true
 }
 
-// cutEither cuts a text at the first of two separators.
-func cutEither(s string, a, b byte) (head, tail string, ok bool) {
-	for i := range len(s) {
-		if s[i] == a || s[i] == b {
-			return s[:i], s[i+1:], true
-		}
+// cutAny cuts a text at the first of several separators.
+func cutAny(s, separators string) (head, tail string, ok bool) {
+	if i := strings.IndexAny(s, separators); i >= 0 {
+		return s[:i], s[i+1:], true
 	}
 	return s, "", false
 }
@@ -443,7 +439,7 @@ func cutEither(s string, a, b byte) (head, tail string, ok bool) {
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
-		part, rest, _ := cutEither(line, ',', ';')
+		part, rest, _ := cutAny(line, ",;")
 		part, line = text.Trim(part), rest
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true
@@ -473,9 +469,6 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 // reset=3530s (Eventbrite), where key is the name of the policy. The result ok is false if fewer
 // than two words of the part have a key. A date is no prose: only its hour looks like a key.
 func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
-	if strings.IndexByte(part, ' ') < 0 { // a fast path for nearly all parts
-		return facts, false
-	}
 	policy, last, keys := "", "", 0
 	for word := range strings.FieldsSeq(part) {
 		key, value, keyed := cutKey(word)

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,18 +135,7 @@ type Row struct {
 }
 
 // A Table finds rows by the keys of fields.
-type Table struct {
-	names        []name
-	starts, ends uint32 // the first and last letters of their keys, as bits
-}
-
-// letterBit returns a bit for a letter of either case, and all bits for a *.
-func letterBit(b byte) uint32 {
-	if b == '*' {
-		return math.MaxUint32
-	}
-	return 1 << (b & 31)
-}
+type Table struct{ names []name }
 
 // NewTable returns the table of a dialect's rows. If two rows have one key, the first counts. A
 // vendor's row belongs to the vendor's family, unless its name begins with RateLimit or
@@ -170,8 +158,6 @@ func NewTable(dialect string, rows []Row) *Table {
 			}
 		}
 		t.names = append(t.names, n.known())
-		t.starts |= letterBit(row.Key[0])
-		t.ends |= letterBit(row.Key[len(row.Key)-1])
 	}
 	return t
 }
@@ -180,9 +166,6 @@ func NewTable(dialect string, rows []Row) *Table {
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
-	if key == "" || t.starts&letterBit(key[0]) == 0 || t.ends&letterBit(key[len(key)-1]) == 0 { // a fast path for nearly all keys
-		return nil
-	}
 	for i := range t.names {
 		n := &t.names[i]
 		if star, ok := n.match(key); ok && (found == nil || len(star) < len(policy)) {

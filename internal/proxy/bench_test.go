@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 //	go test -run '^$' -bench Proxy -benchtime 10000x ./internal/proxy
 func BenchmarkProxy(b *testing.B) {
-	server := serve(b, func(w http.ResponseWriter, r *http.Request) {
+	server := trial.Serve(b, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("RateLimit-Policy", `"minute";q=1000000;w=60`)
 		w.Header().Set("RateLimit", `"minute";r=999999;t=60`)
 		_, _ = io.WriteString(w, "hello")

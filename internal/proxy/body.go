@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -16,16 +17,16 @@ const partSize = 4 << 10
 // linger is the time in which a client that still sends its body can read an early answer.
 const linger = 500 * time.Millisecond
 
-// A requestBody is the body of a request that the proxy forwards. Only its method read
-// reads the body of the server, and nothing does once it is finished. http.Transport may
-// read a body longer than its handler runs, and net/http panics then.
+// A requestBody is the body of a request that the proxy forwards. Only its method read reads the
+// body that net/http gave to the handler, and never after finish. The reason: http.Transport may
+// read a body longer than the handler runs, and net/http panics then.
 type requestBody struct {
-	server  io.ReadCloser
-	reads   sync.Mutex  // is held while the body of the server is read
-	proceed func()      // lets a client that expects 100 send the body; nil if it does not
-	whole   atomic.Bool // the body was read to its end
-	broken  atomic.Bool // it has no end: the client has hung up, or has broken the rules of HTTP
-	gone    atomic.Bool // the request has ended: nothing is read or kept
+	server  io.ReadCloser // the body from the server of net/http
+	reads   sync.Mutex    // is held while server is read
+	proceed func()        // lets a client that expects 100 send the body; nil if it does not
+	whole   atomic.Bool   // the body was read to its end
+	broken  atomic.Bool   // it has no end: the client has hung up, or has broken the rules of HTTP
+	gone    atomic.Bool   // the request has ended: nothing is read or kept
 
 	memory  *memory
 	most    int64 // bytes of the memory that this body may take
@@ -37,8 +38,8 @@ type requestBody struct {
 	asked   bool        // the request is sent: no more is read ahead
 }
 
-// bodyOf returns the body of a request, nil if it has none. Of one body at most a sixteenth
-// of the memory is used.
+// bodyOf returns the body of a request, or nil if it has none. One body uses at most a sixteenth of
+// the memory.
 func (p *Proxy) bodyOf(w http.ResponseWriter, r *http.Request) *requestBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -72,6 +73,19 @@ func (b *requestBody) read(p []byte) (int, error) {
 // waits. leave is called if the body turns out to be broken. net/http sees that a client
 // hangs up only when it has read what the client sent before.
 func (b *requestBody) begin(leave func(error)) {
+	if !b.start() {
+		return
+	}
+	go func() {
+		b.readAhead(math.MaxInt)
+		if b.broken.Load() {
+			leave(errBroken)
+		}
+	}()
+}
+
+// start lets the client send its body, and reports whether readAhead is to be called.
+func (b *requestBody) start() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.proceed != nil && !b.asked { // net/http would do so while the server's hints are passed on
@@ -79,25 +93,25 @@ func (b *requestBody) begin(leave func(error)) {
 		b.proceed = nil // once, in the goroutine of the handler
 	}
 	if b.reading || !b.hasRoom(0) {
-		return
+		return false
 	}
 	b.reading = true
-	go b.readAhead(leave)
+	return true
 }
 
-func (b *requestBody) readAhead(leave func(error)) {
+// readAhead reads until there is no room, or more than most bytes were read. It returns how many.
+func (b *requestBody) readAhead(most int) (size int) {
 	var room []byte // the rest of the last part
-	for more := true; more; {
+	for more := true; more && size <= most; {
 		if len(room) == 0 {
 			room = make([]byte, partSize)
 		}
 		n, _ := b.read(room)
 		more = b.keep(room, n)
 		room = room[n:]
+		size += n
 	}
-	if b.broken.Load() {
-		leave(errBroken)
-	}
+	return size
 }
 
 // keep keeps the first n bytes of room, and reports whether to read more.
@@ -161,7 +175,8 @@ func (b *requestBody) take(p []byte) int {
 	return n
 }
 
-// Close does nothing: what forwards the body may not end that of the server.
+// Close does nothing, because http.Transport closes the body while a read may be under way. See
+// finish.
 func (b *requestBody) Close() error { return nil }
 
 // early reports whether the request is answered before its body was read to its end.

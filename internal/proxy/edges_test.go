@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,7 +71,7 @@ func TestMapping(t *testing.T) {
 func TestProxyLeaksNowhere(t *testing.T) {
 	var direct atomic.Int64
 	var address string
-	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		direct.Add(1)
 		if r.URL.Path == "/v1/from" {
 			w.Header().Set("Link", "<"+address+"/v1/page2>; rel=next")
@@ -81,7 +82,7 @@ func TestProxyLeaksNowhere(t *testing.T) {
 	address = upstream
 	for _, keep := range []bool{false, true} {
 		p := startProxy(t, upstream+"/v1", func(c *Config) { c.Rewrite = !keep })
-		resp, err := http.DefaultTransport.RoundTrip(newRequest(t, p.url+"/from"))
+		resp, err := http.DefaultTransport.RoundTrip(trial.NewRequest(t, p.url+"/from"))
 		require.NoError(t, err)
 		resp.Body.Close()
 		want, n := []string{p.url + "/there", "<" + p.url + "/page2>; rel=next"}, 2.0
@@ -91,7 +92,7 @@ func TestProxyLeaksNowhere(t *testing.T) {
 		require.Equal(t, want, []string{resp.Header.Get("Location"), resp.Header.Get("Link")})
 		require.Equal(t, n, p.metric(t, `ratelimit_rewritten_total{key="anonymous"}`))
 		if !keep {
-			resp, _ = send(t, "GET", p.url+"/from", nil)
+			resp, _ = trial.Send(t, "GET", p.url+"/from", nil)
 			require.Equal(t, strings.TrimPrefix(p.url, "http://"), resp.Request.URL.Host)
 		}
 	}
@@ -122,7 +123,7 @@ func TestProxyUnix(t *testing.T) {
 		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial(network, l.Addr().String()) }}
 		defer transport.CloseIdleConnections()
 		for path, status := range map[string]int{"/200": 200, "/999": 999, "/1000": 502, "/99": 502} {
-			resp, err := transport.RoundTrip(newRequest(t, "http://api.example"+path))
+			resp, err := transport.RoundTrip(trial.NewRequest(t, "http://api.example"+path))
 			require.NoError(t, err)
 			resp.Body.Close()
 			require.Equal(t, status, resp.StatusCode, path)
@@ -131,13 +132,6 @@ func TestProxyUnix(t *testing.T) {
 			}
 		}
 	}
-}
-
-func newRequest(t *testing.T, address string) *http.Request {
-	t.Helper()
-	r, err := http.NewRequest("GET", address, nil)
-	require.NoError(t, err)
-	return r
 }
 
 // At most as many requests wait as the Config allows. Further requests get a response at
@@ -181,7 +175,7 @@ func TestProxyHangUp(t *testing.T) {
 	defer server.Close()
 	const clients, memory = 100, 8 << 20
 	p := startProxy(t, server.URL, func(c *Config) { c.BodyMemory = memory })
-	send(t, "GET", p.url+"/exhaust", nil)
+	trial.Send(t, "GET", p.url+"/exhaust", nil)
 	before := heap()
 	body := strings.Repeat("a", 300<<10)
 	ctx, hangUp := context.WithCancel(context.Background())
@@ -198,12 +192,12 @@ func TestProxyHangUp(t *testing.T) {
 		})
 	}
 	waiting := func() float64 { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) }
-	until(t, "they wait", func() bool { return waiting() == clients })
-	until(t, "the memory is used", func() bool { return p.proxy.memory.left.Load() < partSize })
+	trial.Until(t, "they wait", func() bool { return waiting() == clients })
+	trial.Until(t, "the memory is used", func() bool { return p.proxy.memory.left.Load() < partSize })
 	hangUp()
 	all.Wait()
-	until(t, "they have left", func() bool { return waiting() == 0 })
-	until(t, "they have ended", func() bool { return p.proxy.memory.left.Load() == memory })
+	trial.Until(t, "they have left", func() bool { return waiting() == 0 })
+	trial.Until(t, "they have ended", func() bool { return p.proxy.memory.left.Load() == memory })
 	require.Less(t, heap(), before+memory/4)
 	require.EqualValues(t, 1, n.Load())
 	require.EqualValues(t, 1, connections.Load(), "that of the first request")
@@ -219,7 +213,7 @@ func heap() uint64 {
 
 // If a client hangs up, its request leaves the queue without delay, by the clock of the test.
 func TestProxyHangUpAtOnce(t *testing.T) {
-	for _, body := range []string{"", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
+	for _, body := range []string{"", "Content-Length: 5\r\n", "Content-Length: 7\r\n\r\nhello", "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\n\r\n1\r\na"} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := 0
 			p, front := startPiped(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -296,34 +290,17 @@ func (l *pipes) connect(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// If memory for bodies is exhausted, a body is read when its request may proceed.
-func TestProxyBodyMemory(t *testing.T) {
-	var n atomic.Int64
-	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 1 {
-			w.Header().Set("RateLimit", `"default";r=0;t=1`)
-			return
-		}
-		_, _ = io.Copy(w, r.Body)
-	})
-	p := startProxy(t, upstream, func(c *Config) { c.BodyMemory = 0 })
-	send(t, "GET", p.url, nil)
-	sent := strings.Repeat("0123456789abcdef", 1<<15)
-	_, got := send(t, "POST", p.url, strings.NewReader(sent))
-	require.True(t, got == sent)
-}
-
 // A web page cannot read responses of the proxy by resolving its own name to this machine
 // (DNS rebinding).
 func TestProxyHosts(t *testing.T) {
-	p := startProxy(t, serve(t, func(http.ResponseWriter, *http.Request) {}), func(c *Config) { c.Hosts = []string{"Proxy.Example"} })
+	p := startProxy(t, trial.Serve(t, func(http.ResponseWriter, *http.Request) {}), func(c *Config) { c.Hosts = []string{"Proxy.Example"} })
 	for host, want := range map[string]int{
 		"attacker.example": 421, "attacker.example:8700": 421, "127.0.0.1.attacker.example": 421, "localhost.attacker.example": 421,
 		"localhost": 200, "LOCALHOST:8700": 200, "127.0.0.1:1": 200, "[::1]:8700": 200, "::1": 200, "10.0.0.1": 200, "proxy.example:8700": 200,
 		strings.TrimPrefix(p.proxy.config.To.String(), "http://"): 200,
 	} {
 		for _, address := range []string{p.url, p.admin + "/state"} {
-			r := newRequest(t, address)
+			r := trial.NewRequest(t, address)
 			r.Host = host
 			resp, err := http.DefaultClient.Do(r)
 			require.NoError(t, err)
@@ -391,7 +368,7 @@ func TestProxyLoop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64
 			var first *Proxy
-			address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			address := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 				if requests.Add(1) > 10 {
 					w.WriteHeader(http.StatusInternalServerError)
 					return
@@ -403,16 +380,16 @@ func TestProxyLoop(t *testing.T) {
 				p := startProxy(t, to)
 				first, to = p.proxy, p.url
 			}
-			resp, _ := send(t, "GET", address+"/a", nil)
+			resp, _ := trial.Send(t, "GET", address+"/a", nil)
 			require.Equal(t, http.StatusLoopDetected, resp.StatusCode)
 		})
 	}
 	var got atomic.Value
-	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Header["Cdn-Loop"]) })
+	to := trial.Serve(t, func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Header["Cdn-Loop"]) })
 	for range 3 {
 		to = startProxy(t, to).url
 	}
-	resp, _ := send(t, "GET", to, nil, "CDN-Loop", "other")
+	resp, _ := trial.Send(t, "GET", to, nil, "CDN-Loop", "other")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, got.Load(), 4)
 }
@@ -460,10 +437,10 @@ func TestProxyChain(t *testing.T) {
 	}
 
 	// The inner proxy knows of a wait, and the outer one does not.
-	send(t, "GET", inner.url+"/exhaust", nil)
+	trial.Send(t, "GET", inner.url+"/exhaust", nil)
 	before := n.Load()
 	for _, from := range []*runningProxy{inner, outer} {
-		resp, _ := send(t, "GET", outer.url, nil)
+		resp, _ := trial.Send(t, "GET", outer.url, nil)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 		require.Zero(t, from.metric(t, `ratelimit_waited_seconds_total{key="anonymous"}`), "it is refused at once")
 		require.Equal(t, 1.0, from.metric(t, `ratelimit_refused_total{key="anonymous",by="proxy"}`))

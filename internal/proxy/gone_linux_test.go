@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,18 +19,18 @@ func TestProxyHangUpUnread(t *testing.T) {
 	require.LessOrEqual(t, lookAfter, time.Second)
 	for _, reset := range []bool{false, true} {
 		var n atomic.Int64
-		p := startProxy(t, serve(t, waitingFor("Retry-After", "590", &n)), func(c *Config) { c.BodyMemory = 0 })
-		send(t, "GET", p.url+"/exhaust", nil)
+		p := startProxy(t, trial.Serve(t, waitingFor("Retry-After", "590", &n)), func(c *Config) { c.BodyMemory = 0 })
+		trial.Send(t, "GET", p.url+"/exhaust", nil)
 		conn := p.dial(t).(*net.TCPConn)
 		_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("a", 20000))
 		require.NoError(t, err)
 		waiting := func() float64 { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) }
-		until(t, "it waits", func() bool { return waiting() == 1 })
+		trial.Until(t, "it waits", func() bool { return waiting() == 1 })
 		if reset {
 			require.NoError(t, conn.SetLinger(0))
 		}
 		require.NoError(t, conn.Close())
-		until(t, "it has left", func() bool { return waiting() == 0 })
+		trial.Until(t, "it has left", func() bool { return waiting() == 0 })
 		require.EqualValues(t, 1, n.Load())
 	}
 
@@ -45,8 +46,8 @@ func TestProxyHangUpUnread(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, hungUp(conn))
 	require.NoError(t, client.Close())
-	until(t, "it shows", func() bool { return hungUp(conn) })
-	r := newRequest(t, "http://api.example/")
+	trial.Until(t, "it shows", func() bool { return hungUp(conn) })
+	r := trial.NewRequest(t, "http://api.example/")
 	r = r.WithContext(context.WithValue(t.Context(), jobKey{}, &job{body: &requestBody{}, conn: conn, sent: t.Context()}))
 	_, err = forward{}.RoundTrip(r)
 	require.ErrorIs(t, err, errGone)

@@ -91,24 +91,9 @@ func firstSegments(path string, n int) string {
 // peek reads ahead to the end of the body, and returns a reader of what was read. It reports false if
 // there are more bytes than most, or than there is memory for. The body is still sent whole.
 func (b *requestBody) peek(most int) (whole io.Reader, ok bool) {
-	b.mu.Lock()
-	if b.proceed != nil {
-		b.proceed()
-		b.proceed = nil
-	}
-	b.reading = b.hasRoom(0)
-	more := b.reading
-	b.mu.Unlock()
-	var room []byte
 	size := 0
-	for more && size <= most {
-		if len(room) == 0 {
-			room = make([]byte, partSize)
-		}
-		n, _ := b.read(room)
-		more = b.keep(room, n)
-		room = room[n:]
-		size += n
+	if b.start() {
+		size = b.readAhead(most)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

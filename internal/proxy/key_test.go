@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,7 +91,7 @@ func TestKeyFlag(t *testing.T) {
 
 // A body that was read for its key arrives whole, in order, and only once.
 func TestKeyBodyWhole(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	to := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
@@ -106,12 +107,12 @@ func TestKeyBodyWhole(t *testing.T) {
 					body = fmt.Append(body, i, " ")
 				}
 				body = append(body, `"}`...)
-				resp, got := send(t, http.MethodPost, p.url, bytes.NewReader(body), "Content-Type", "application/json", "Expect", expect)
+				resp, got := trial.Send(t, http.MethodPost, p.url, bytes.NewReader(body), "Content-Type", "application/json", "Expect", expect)
 				require.Equal(t, http.StatusOK, resp.StatusCode)
 				require.True(t, string(body) == got, "%d bytes", size)
 			}
 		}
-		until(t, "the memory is free", func() bool { return p.proxy.memory.left.Load() == memory })
+		trial.Until(t, "the memory is free", func() bool { return p.proxy.memory.left.Load() == memory })
 	}
 }
 

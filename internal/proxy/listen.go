@@ -32,7 +32,7 @@ func listen(flagName, address string) (l net.Listener, shown string, err error) 
 		return l, address, nil
 	}
 	if l, err = net.Listen("tcp", address); err != nil {
-		return nil, "", fmt.Errorf("-%s: %w", flagName, err)
+		return nil, "", fmt.Errorf("-%s: %w: give another address, such as 127.0.0.1:0", flagName, err)
 	}
 	return l, "http://" + l.Addr().String(), nil
 }

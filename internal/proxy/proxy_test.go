@@ -30,6 +30,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/obey"
 )
 
@@ -92,13 +93,8 @@ func inProcess(server http.HandlerFunc, set ...func(*Config)) *Proxy {
 	return New(c)
 }
 
-// A roundTrip is a server in this process.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // answeredBy returns the Share of a Config whose requests a function answers.
-func answeredBy(f roundTrip) func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []obey.Cost) http.RoundTripper {
+func answeredBy(f trial.RoundTripFunc) func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []obey.Cost) http.RoundTripper {
 	return func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []obey.Cost) http.RoundTripper {
 		return f
 	}
@@ -120,37 +116,10 @@ func maxWait(d time.Duration) func(*Config)  { return func(c *Config) { c.MaxWai
 func costHeader(field string) func(*Config)  { return func(c *Config) { c.CostHeader = field } }
 func fieldsOf(names ...string) func(*Config) { return func(c *Config) { c.Fields = names } }
 
-// serve runs a server on a socket until the test ends.
-func serve(t testing.TB, h http.HandlerFunc) string {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s.URL
-}
-
-// send sends a request, and returns its response with its body read.
-func send(t testing.TB, method, url string, body io.Reader, fields ...string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequest(method, url, body)
-	require.NoError(t, err)
-	for i := 0; i < len(fields); i += 2 {
-		r.Header.Add(fields[i], fields[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp, string(text)
-}
-
 // metric returns the value of a line of /metrics, or -1.
 func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	t.Helper()
-	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	_, text := trial.Send(t, "GET", p.admin+"/metrics", nil)
 	for l := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(l, line+" "); ok {
 			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
@@ -171,19 +140,13 @@ func (p *runningProxy) dial(t testing.TB) net.Conn {
 	return conn
 }
 
-// until waits until a condition holds, for at most the longest pause of a busy machine.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	require.Eventually(t, holds, 20*time.Second, 5*time.Millisecond, what)
-}
-
 func TestProxyForwards(t *testing.T) {
 	type seen struct {
 		method, uri, host, body string
 		header                  http.Header
 	}
 	var got seen
-	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = seen{r.Method, r.RequestURI, r.Host, string(body), r.Header}
 		w.Header()["X-Two"] = []string{"a", "b"}
@@ -218,7 +181,7 @@ func TestProxyForwards(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := startProxy(t, upstream+tc.to, costHeader("x-request-tokens"))
-			resp, body := send(t, tc.method, p.url+tc.path, strings.NewReader(tc.body), tc.fields...)
+			resp, body := trial.Send(t, tc.method, p.url+tc.path, strings.NewReader(tc.body), tc.fields...)
 			require.Equal(t, []any{tc.method, tc.uri, host, tc.body}, []any{got.method, got.uri, got.host, got.body})
 			for name, want := range tc.header {
 				require.Equal(t, want, got.header[name], name)
@@ -233,7 +196,7 @@ func TestProxyForwards(t *testing.T) {
 }
 
 func TestProxyPassesBodiesAsTheyAre(t *testing.T) {
-	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		require.Empty(t, r.Header["Accept-Encoding"])
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
@@ -250,7 +213,7 @@ func TestProxyPassesBodiesAsTheyAre(t *testing.T) {
 
 func TestProxyEarlyHints(t *testing.T) {
 	var upstream string
-	upstream = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream = trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Link"] = []string{"</a.css>; rel=preload", "<" + upstream + r.URL.Path + "/b.css>; rel=preload"}
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Del("Link")
@@ -282,7 +245,7 @@ func TestProxyEarlyHints(t *testing.T) {
 // Each event arrives before the next one is sent.
 func TestProxyStreamsEvents(t *testing.T) {
 	next := make(chan bool)
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := range 3 {
 			fmt.Fprintf(w, "data: %d\n\n", i)
@@ -307,7 +270,7 @@ func TestProxyStreamsEvents(t *testing.T) {
 // read a part.
 func TestProxyStreamsBodies(t *testing.T) {
 	var n atomic.Int64
-	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if n.Add(1)%2 == 1 {
 			w.Header().Set("RateLimit", `"default";r=0;t=1`)
 			return
@@ -326,7 +289,7 @@ func TestProxyStreamsBodies(t *testing.T) {
 	})
 	p := startProxy(t, upstream)
 	t.Run("part by part", func(t *testing.T) {
-		send(t, "GET", p.url, nil)
+		trial.Send(t, "GET", p.url, nil)
 		out, in := io.Pipe()
 		go func() { io.WriteString(in, "part 0\n") }()
 		resp, err := http.Post(p.url, "text/plain", out)
@@ -342,15 +305,15 @@ func TestProxyStreamsBodies(t *testing.T) {
 		in.Close()
 	})
 	t.Run("64 MiB", func(t *testing.T) {
-		send(t, "GET", p.url, nil)
+		trial.Send(t, "GET", p.url, nil)
 		sent := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)
-		_, got := send(t, "POST", p.url, bytes.NewReader(sent))
+		_, got := trial.Send(t, "POST", p.url, bytes.NewReader(sent))
 		require.True(t, got == string(sent))
 	})
 }
 
 func TestProxyWebSocket(t *testing.T) {
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "websocket", r.Header.Get("Upgrade"))
 		_, err := io.CopyN(io.Discard, r.Body, min(r.ContentLength, 4))
 		require.NoError(t, err)
@@ -487,13 +450,13 @@ func TestProxyHoldsNoLongerThanMaxWait(t *testing.T) {
 // Refusals are passed on, and no request is sent twice.
 func TestProxyPassesRefusals(t *testing.T) {
 	var n atomic.Int64
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n.Add(1)
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(http.StatusTooManyRequests)
 		io.WriteString(w, "no")
 	}))
-	resp, body := send(t, "POST", p.url, strings.NewReader("x"))
+	resp, body := trial.Send(t, "POST", p.url, strings.NewReader("x"))
 	require.Equal(t, []any{http.StatusTooManyRequests, "60", "no"}, []any{resp.StatusCode, resp.Header.Get("Retry-After"), body})
 	require.EqualValues(t, 1, n.Load())
 	require.Equal(t, 1.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
@@ -515,14 +478,14 @@ func TestProxyKeys(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var n atomic.Int64
-			p := startProxy(t, serve(t, waitingFor("RateLimit", `"d";r=0;t=60`, &n)), append(tc.set, maxWait(time.Second))...)
-			send(t, "GET", p.url+"/exhaust", nil, tc.field, "first-secret")
-			resp, _ := send(t, "GET", p.url, nil, tc.field, "first-secret")
+			p := startProxy(t, trial.Serve(t, waitingFor("RateLimit", `"d";r=0;t=60`, &n)), append(tc.set, maxWait(time.Second))...)
+			trial.Send(t, "GET", p.url+"/exhaust", nil, tc.field, "first-secret")
+			resp, _ := trial.Send(t, "GET", p.url, nil, tc.field, "first-secret")
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-			resp, _ = send(t, "GET", p.url, nil, tc.field, "second-secret")
+			resp, _ = trial.Send(t, "GET", p.url, nil, tc.field, "second-secret")
 			require.Equal(t, tc.other, resp.StatusCode == http.StatusTooManyRequests)
 			for _, path := range []string{"/metrics", "/state"} {
-				resp, text := send(t, "GET", p.admin+path, nil)
+				resp, text := trial.Send(t, "GET", p.admin+path, nil)
 				require.Equal(t, http.StatusOK, resp.StatusCode)
 				require.NotContains(t, text, "secret")
 				require.Contains(t, text, "remaining")
@@ -541,7 +504,7 @@ func TestProxyCosts(t *testing.T) {
 	require.EqualValues(t, 12, costsOf([]string{"12"})[0].Units)
 
 	var n atomic.Int64
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n.Add(1)
 		w.Header().Set("RateLimit-Policy", `"t";q=100;w=3600;qu="tokens"`)
 		w.Header().Set("RateLimit", `"t";r=50;t=3600`)
@@ -550,38 +513,10 @@ func TestProxyCosts(t *testing.T) {
 		cost   string
 		status int
 	}{{"10", 200}, {"40", 200}, {"90", 429}, {"", 200}, {"many", 200}} {
-		resp, _ := send(t, "POST", p.url, strings.NewReader("x"), "X-Request-Tokens", tc.cost)
+		resp, _ := trial.Send(t, "POST", p.url, strings.NewReader("x"), "X-Request-Tokens", tc.cost)
 		require.Equal(t, tc.status, resp.StatusCode, tc.cost)
 	}
 	require.EqualValues(t, 4, n.Load())
-}
-
-// A client that hangs up leaves the queue, even if it has sent a part of its body.
-func TestProxyClientHangsUp(t *testing.T) {
-	for _, tc := range []struct{ name, fields, body string }{
-		{"no body", "", ""},
-		{"a body", "Content-Length: 8\r\n", "a prompt"},
-		{"200 KiB", "Content-Length: 204800\r\n", strings.Repeat("a", 200<<10)},
-		{"a part of a body", "Content-Length: 80\r\n", "a prompt"},
-		{"small parts", "Transfer-Encoding: chunked\r\n", strings.Repeat("1\r\na\r\n", 200)},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var n atomic.Int64
-			p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
-			send(t, "GET", p.url+"/exhaust", nil)
-			conn := p.dial(t)
-			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tc.fields+"\r\n")
-			waiting := `ratelimit_waiting{key="anonymous"}`
-			until(t, "it waits", func() bool { return p.metric(t, waiting) == 1 })
-			for part := range slices.Chunk([]byte(tc.body), len(tc.body)/200+1) {
-				conn.Write(part)
-				time.Sleep(time.Millisecond)
-			}
-			conn.Close()
-			until(t, "it has left", func() bool { return p.metric(t, waiting) == 0 })
-			require.EqualValues(t, 1, n.Load())
-		})
-	}
 }
 
 // A malformed body is the client's fault, before and while it is forwarded.
@@ -589,9 +524,9 @@ func TestProxyBrokenBodies(t *testing.T) {
 	const text = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno length\r\n"
 	for _, waits := range []bool{false, true} {
 		var n atomic.Int64
-		p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
+		p := startProxy(t, trial.Serve(t, waitingFor("Retry-After", "60", &n)))
 		if waits {
-			send(t, "GET", p.url+"/exhaust", nil)
+			trial.Send(t, "GET", p.url+"/exhaust", nil)
 		}
 		conn := p.dial(t)
 		io.WriteString(conn, text)
@@ -641,10 +576,10 @@ func TestProxyExpectations(t *testing.T) {
 
 // A client is asked for its body at the beginning of the wait, although the body cannot be read yet.
 func TestProxyExpectationsWithoutMemory(t *testing.T) {
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("RateLimit", `"hour";r=0;t=30`)
 	}), maxWait(time.Minute))
-	send(t, "GET", p.url, nil)
+	trial.Send(t, "GET", p.url, nil)
 	p.proxy.memory.left.Store(0)
 	conn := p.dial(t)
 	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
@@ -656,7 +591,7 @@ func TestProxyExpectationsWithoutMemory(t *testing.T) {
 // The references in a response that changes the protocol are rewritten too.
 func TestProxySwitchRewrites(t *testing.T) {
 	var upstream string
-	upstream = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	upstream = trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
@@ -671,55 +606,15 @@ func TestProxySwitchRewrites(t *testing.T) {
 	require.Equal(t, "http://localhost/a", resp.Header.Get("Content-Location"))
 }
 
-// The memory of a body is free as soon as the body has been sent, although the answer has not come.
-func TestReadAheadFreesMemory(t *testing.T) {
-	p := &Proxy{config: Config{BodyMemory: 1 << 20}}
-	p.memory.left.Store(1 << 20)
-	b := p.bodyOf(nil, httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader("a prompt"))))
-	b.begin(func(error) {})
-	until(t, "it is read", b.whole.Load)
-	_, err := io.Copy(io.Discard, b)
-	require.NoError(t, err)
-	require.EqualValues(t, 1<<20, p.memory.left.Load())
-	require.Empty(t, b.ahead)
-}
-
-func TestProxyServerDown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	l.Close()
-	p := startProxy(t, "http://"+address)
-	var clients sync.WaitGroup
-	statuses, bodies := make([]int, 30), make([]string, 30)
-	for i := range statuses {
-		clients.Go(func() {
-			resp, err := http.Get(p.url + "/a?key=secret")
-			if err == nil {
-				body, _ := io.ReadAll(resp.Body)
-				statuses[i], bodies[i] = resp.StatusCode, string(body)
-				resp.Body.Close()
-			}
-		})
-	}
-	clients.Wait()
-	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
-	require.Equal(t, slices.Repeat([]string{"this proxy got no answer from the server\n"}, len(bodies)), bodies)
-	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
-	p.end()
-	require.Contains(t, p.log.String(), "GET "+address+": dial tcp "+address)
-	require.NotContains(t, p.log.String(), "secret")
-}
-
 // The log contains nothing of a malformed response.
 func TestProxyMalformedResponse(t *testing.T) {
-	upstream := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	upstream := trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, _ := w.(http.Hijacker).Hijack()
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: sec\x7fret\r\n\r\n")
 		conn.Close()
 	})
 	p := startProxy(t, upstream)
-	resp, _ := send(t, "GET", p.url, nil)
+	resp, _ := trial.Send(t, "GET", p.url, nil)
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 	want := "GET " + strings.TrimPrefix(upstream, "http://") + ": net/http: HTTP/1.x transport connection broken: malformed MIME header\n"
 	require.Equal(t, want, p.log.String())
@@ -750,7 +645,7 @@ func TestErrorText(t *testing.T) {
 // The server of -to does not get requests for other servers.
 func TestProxyIsNoForwardProxy(t *testing.T) {
 	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("", "", &n)))
+	p := startProxy(t, trial.Serve(t, waitingFor("", "", &n)))
 	for _, text := range []string{
 		"GET http://other.example/ HTTP/1.1\r\nHost: other.example\r\nAuthorization: Bearer x\r\n\r\n",
 		"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n",
@@ -766,59 +661,20 @@ func TestProxyIsNoForwardProxy(t *testing.T) {
 
 func TestProxyMetrics(t *testing.T) {
 	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("RateLimit", `"a \"b\" \\c";r=7;t=60, "a \"b\" \\c";r=5;t=30;pk=:c2VjcmV0:, "x";r=0`, &n)))
-	send(t, "GET", p.url+"/exhaust", nil)
+	p := startProxy(t, trial.Serve(t, waitingFor("RateLimit", `"a \"b\" \\c";r=7;t=60, "a \"b\" \\c";r=5;t=30;pk=:c2VjcmV0:, "x";r=0`, &n)))
+	trial.Send(t, "GET", p.url+"/exhaust", nil)
 	require.Equal(t, 5.0, p.metric(t, `ratelimit_remaining{key="anonymous",policy="a \"b\" \\c"}`))
-	require.Equal(t, 0.0, p.metric(t, `ratelimit_remaining{key="anonymous",policy="x"}`))
 	require.Equal(t, -1.0, p.metric(t, `ratelimit_reset_seconds{key="anonymous",policy="x"}`))
 	reset := p.metric(t, `ratelimit_reset_seconds{key="anonymous",policy="a \"b\" \\c"}`)
 	require.True(t, 0 < reset && reset <= 30, reset)
-	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	_, text := trial.Send(t, "GET", p.admin+"/metrics", nil)
 	require.NotContains(t, text, "c2VjcmV0")
 
-	_, text = send(t, "GET", p.admin+"/state", nil)
-	var state struct{ Keys []keyStats }
-	require.NoError(t, json.Unmarshal([]byte(text), &state))
-	require.Len(t, state.Keys, 1)
-	require.Equal(t, []any{"anonymous", int64(1), int64(5)}, []any{state.Keys[0].Key, state.Keys[0].Requests, state.Keys[0].Limits[0].Remaining})
-	resp, _ := send(t, "GET", p.admin+"/nothing", nil)
+	resp, _ := trial.Send(t, "GET", p.admin+"/nothing", nil)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
-	resp, text = send(t, "GET", p.admin+"/", nil)
+	resp, text = trial.Send(t, "GET", p.admin+"/", nil)
 	require.Contains(t, text, "<title>ratelimit proxy</title>")
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';")
-}
-
-// The page, the state and the metrics have the reasons that the Gate has for waits, with
-// rounded numbers.
-func TestProxyReasons(t *testing.T) {
-	for _, tc := range []struct{ field, value, reason string }{
-		{"RateLimit", `"user";r=0;t=60`, "limit"},
-		{"Retry-After", "60", "retry-after"},
-	} {
-		t.Run(tc.reason, func(t *testing.T) {
-			var n atomic.Int64
-			p := startProxy(t, serve(t, waitingFor(tc.field, tc.value, &n)))
-			send(t, "GET", p.url+"/exhaust", nil)
-			go func() { // until the proxy ends
-				if resp, err := http.Get(p.url); err == nil {
-					resp.Body.Close()
-				}
-			}()
-			waits := func() (list []waitStats) {
-				_, text := send(t, "GET", p.admin+"/state", nil)
-				require.NotRegexp(t, `\.\d{4}`, text, "rounded")
-				var state struct{ Keys []keyStats }
-				require.NoError(t, json.Unmarshal([]byte(text), &state))
-				return state.Keys[0].Waits
-			}
-			until(t, "it waits", func() bool { w := waits(); return len(w) == 1 && w[0].Queued == 1 })
-			w := waits()[0]
-			require.Equal(t, tc.reason, w.Reason)
-			require.WithinDuration(t, time.Now().Add(60*time.Second), w.Until, 25*time.Second)
-			left := p.metric(t, `ratelimit_wait_seconds{key="anonymous",reason="`+tc.reason+`",resource=""}`)
-			require.True(t, 30 < left && left <= 60, left)
-		})
-	}
 }
 
 // The number of keys is bounded, and the number of policies for each key.
@@ -830,18 +686,15 @@ func TestProxyStatsAreBounded(t *testing.T) {
 	}
 	require.Len(t, s.snapshot(time.Now()), maxKeys)
 	end() // the key was dropped
-	s.of("last")
-	require.Len(t, s.keys, maxKeys)
-	require.Contains(t, s.keys, strconv.Itoa(3*maxKeys-1), "the latest are kept")
 
 	var header []string
 	for i := range 100 {
 		header = append(header, fmt.Sprintf(`"p%d";r=1`, i))
 	}
 	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("RateLimit", strings.Join(header, ", "), &n)))
-	send(t, "GET", p.url+"/exhaust", nil)
-	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	p := startProxy(t, trial.Serve(t, waitingFor("RateLimit", strings.Join(header, ", "), &n)))
+	trial.Send(t, "GET", p.url+"/exhaust", nil)
+	_, text := trial.Send(t, "GET", p.admin+"/metrics", nil)
 	require.Equal(t, maxPolicies, strings.Count(text, "ratelimit_remaining{"))
 
 	s.observe("long", ratelimit.Advice{Fields: ratelimit.Fields{Limits: []ratelimit.Limit{{Name: strings.Repeat("n", 1<<20)}}}}, time.Now())
@@ -852,10 +705,10 @@ func TestProxyStatsAreBounded(t *testing.T) {
 // repeatedly on one connection, and for a body that never ends.
 func TestProxyRefusesBodies(t *testing.T) {
 	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)), maxWait(time.Second))
-	send(t, "GET", p.url+"/exhaust", nil)
+	p := startProxy(t, trial.Serve(t, waitingFor("Retry-After", "60", &n)), maxWait(time.Second))
+	trial.Send(t, "GET", p.url+"/exhaust", nil)
 	for range 200 {
-		resp, _ := send(t, "POST", p.url, strings.NewReader("a prompt"))
+		resp, _ := trial.Send(t, "POST", p.url, strings.NewReader("a prompt"))
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	}
 	out, in := io.Pipe()
@@ -871,7 +724,7 @@ func TestProxyRefusesBodies(t *testing.T) {
 // If a response comes before the body ends, it reaches the client, whatever is left of the
 // body. net/http never reads a body after the handler has returned.
 func TestProxyEarlyAnswers(t *testing.T) {
-	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	server := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		read, err := strconv.ParseInt(r.URL.Query().Get("read"), 10, 64)
 		require.NoError(t, err)
 		_, err = io.CopyN(io.Discard, r.Body, read)
@@ -893,7 +746,7 @@ func TestProxyEarlyAnswers(t *testing.T) {
 		for _, read := range []string{"0", "10"} {
 			t.Run(tc.name+", the server reads "+read+" bytes", func(t *testing.T) {
 				for range 60 {
-					resp, text := send(t, "POST", p.url+"/?read="+read, tc.body())
+					resp, text := trial.Send(t, "POST", p.url+"/?read="+read, tc.body())
 					require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 					require.Equal(t, "too large", text)
 				}
@@ -906,7 +759,7 @@ func TestProxyEarlyAnswers(t *testing.T) {
 
 // If a client never sends the rest of its body, its connection is closed.
 func TestProxyUnfinishedBody(t *testing.T) {
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, http.NewResponseController(w).EnableFullDuplex()) // the server does not wait for the body
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -1045,34 +898,15 @@ func TestReadAhead(t *testing.T) {
 	t.Run("it ends while it is read", func(t *testing.T) {
 		p, out, b := reading()
 		go b.finish(http.NewResponseController(httptest.NewRecorder()))
-		until(t, "it ends", b.gone.Load)
+		trial.Until(t, "it ends", b.gone.Load)
 		_, _ = out.Write([]byte("late"))
-		until(t, "the memory is given back", func() bool { return p.memory.left.Load() == memory })
+		trial.Until(t, "the memory is given back", func() bool { return p.memory.left.Load() == memory })
 	})
 }
 
 type brokenReader struct{}
 
 func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// The proxy prints a line when requests of a key wait longer than a moment, and when none waits
-// any longer. The line contains no credential.
-func TestProxyTalks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var talk lines
-		var n atomic.Int64
-		p := inProcess(waitingFor("RateLimit", `"user";r=0;t=2`, &n), func(c *Config) { c.Talk = log.New(&talk, "", 0) })
-		ask(p, "GET", "/exhaust", nil, "Authorization", "Bearer s3cret")
-		time.Sleep(1234567 * time.Nanosecond)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { ask(p, "GET", "/path?q", nil, "Authorization", "Bearer s3cret") })
-		}
-		all.Wait()
-		require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 waited\n$`, talk.String())
-		require.Contains(t, ask(p.Admin(), "GET", "/state", nil).Body.String(), `"waited_seconds":5.996,`)
-	})
-}
 
 // lines is a text that several goroutines write.
 type lines struct {

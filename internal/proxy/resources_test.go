@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +31,7 @@ func TestMetricsText(t *testing.T) {
 // In front of GitHub, an exhausted resource delays no requests for other resources. This
 // needs no flag.
 func TestProxyResources(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	to := trial.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		resource, left := "core", 4999
 		if r.URL.Path == "/graphql" {
 			resource, left = "graphql", 0
@@ -47,31 +47,10 @@ func TestProxyResources(t *testing.T) {
 			path string
 			want int
 		}{{"/graphql", 200}, {"/repos/a", 200}, {"/repos/b", 200}, {"/graphql", 429}, {"/user", 200}} {
-			resp, _ := send(t, http.MethodGet, p.url+tc.path, nil, "Authorization", user)
+			resp, _ := trial.Send(t, http.MethodGet, p.url+tc.path, nil, "Authorization", user)
 			require.Equal(t, tc.want, resp.StatusCode, tc.path)
 		}
 	}
-}
-
-// The resources of a key are in order, although the Gate has them in none.
-func TestProxyResourcesInOrder(t *testing.T) {
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-RateLimit-Remaining", "0")
-		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(10*time.Minute).Unix()))
-		w.Header().Set("X-RateLimit-Resource", r.URL.Path[1:])
-	}))
-	want := []string{"a", "b", "c", "d", "e"}
-	for _, resource := range []string{"c", "a", "e", "b", "d"} {
-		send(t, http.MethodGet, p.url+"/"+resource, nil)
-	}
-	_, text := send(t, http.MethodGet, p.admin+"/state", nil)
-	var state struct{ Keys []keyStats }
-	require.NoError(t, json.Unmarshal([]byte(text), &state))
-	var got []string
-	for _, w := range state.Keys[0].Waits {
-		got = append(got, w.Resource)
-	}
-	require.Equal(t, want, got)
 }
 
 // If there are too many keys, the key that was used longest ago is dropped.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -58,27 +57,9 @@ func TestTexts(t *testing.T) {
 	}
 	require.Equal(t, []string{"-", "requests", "tokens"}, []string{Limit{}.UnitName(), Limit{Quota: number(1)}.UnitName(), Limit{Quota: number(1), Unit: "tokens"}.UnitName()})
 	require.Equal(t, "-", Limit{}.Key())
+	require.Equal(t, "0s", Readable(0))
 	require.Equal(t, ":aw==:", Limit{PartitionKey: []byte("k")}.Key())
 	require.Equal(t, "? ~?", Printable("\x1f ~\x7f"))
-}
-
-// The first member has a number. A policy's key is shown with its limit.
-func TestPlaces(t *testing.T) {
-	r, err := readText("paste", "RateLimit-Policy: \"a\";q=9;pk=:YQ==:\nRateLimit: \"a\";r=1")
-	require.NoError(t, err)
-	require.Equal(t, ":YQ==:", r.Limits[0].Key())
-	require.Empty(t, r.Malformed)
-	r, err = readText("paste", `RateLimit: "a";r=x`)
-	require.NoError(t, err)
-	require.Equal(t, 0, *r.Malformed[0].Item)
-	r, err = readText("paste", "Age: 5\n"+limitLine)
-	require.NoError(t, err)
-	r.Check()
-	require.Len(t, r.Findings, 1)
-	require.False(t, r.Doubtful(), "a note")
-	r, err = readText("paste", "X-RateLimit-Limit: many")
-	require.NoError(t, err)
-	require.True(t, r.Doubtful())
 }
 
 // An ellipsis replaces cut text. The offset never points at it.
@@ -89,15 +70,6 @@ func TestExcerpt(t *testing.T) {
 	}
 	text, column := Excerpt("0123456789ab", 11, 12)
 	require.Equal(t, "0123456789ab 11", fmt.Sprint(text, " ", column))
-}
-
-// WriteJSON returns the error of the writer.
-func TestWriteJSONFails(t *testing.T) {
-	r, err := readText("paste", limitLine)
-	require.NoError(t, err)
-	reader, writer := io.Pipe()
-	reader.Close()
-	require.ErrorIs(t, WriteJSON(writer, r), io.ErrClosedPipe)
 }
 
 // The advice is a sentence with its reason, below a heading.
@@ -117,6 +89,14 @@ func TestAdvice(t *testing.T) {
 		"a century":    {"RateLimit: \"a\";r=0;t=3153600001", "no status line" + current, `Wait more than a century (RateLimit "a" is exhausted).`},
 		"not quite":    {"RateLimit: \"a\";r=0;t=3153600000", "no status line" + current, `Wait 36500d (RateLimit "a" is exhausted).`},
 		"Retry-After":  {"HTTP/1.1 503 x\nRetry-After: 5", "503 x", "Refused. Wait 5s (Retry-After)."},
+		"a date":       {"HTTP/1.1 429 x\nDate: Sat, 21 Nov 2026 01:06:19 GMT\nRetry-After: 41", "429 x", "Refused. Wait 41s, until 2026-11-21 01:07 UTC (Retry-After)."},
+		"longer":       {"HTTP/1.1 429 x\nRetry-After: 3600", "429 x", "Refused. Wait 1h (Retry-After)."},
+		"unreadable":   {"HTTP/1.1 429 x\nRetry-After: soon\nRateLimit: \"a\";r=20;t=7", "429 x" + current, "Refused. The server names no time: back off, and double the wait each time."},
+		"at once":      {"HTTP/1.1 429 x\nRetry-After: 0", "429 x", "Refused. The server asks for no wait (Retry-After)."},
+		"perhaps":      {"HTTP/1.1 429 x\nX-RateLimit-Reset-After: 30", "429 x, older form: x-ratelimit", `Refused. Wait 30s (x-ratelimit "default" may have refused).`},
+		"by bytes":     {"RateLimit-Policy: \"b\";q=9;qu=\"content-bytes\"\nRateLimit: \"b\";r=1;t=900, \"a\";r=20;t=30", "no status line" + current, "Go on. To make the quota last, leave 1.5s between requests."},
+		"a long name":  {"RateLimit: \"\\\"" + strings.Repeat("n", 99) + "\";r=0;t=1", "no status line" + current, `Wait 1s (RateLimit "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted).`},
+		"from a cache": {"Age: 5\nRateLimit: \"a\";r=0;t=30", "no status line" + current, ""},
 		"older":        {"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 7", "no status line, older form: x-ratelimit", `Wait 7s (x-ratelimit "default" is exhausted).`},
 	} {
 		t.Run(name, func(t *testing.T) {

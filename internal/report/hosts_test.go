@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -131,40 +130,4 @@ func TestJSONLinesBounds(t *testing.T) {
 	}
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(line+strings.Repeat("x", maxEntry))), errEntryTooLong)
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(line+`y"]}}`+strings.Repeat(" ", maxEntry+1<<20))), errEntryTooLong)
-}
-
-// BenchmarkHosts compares making the table of a capture with only reading its JSON.
-func BenchmarkHosts(b *testing.B) {
-	var text strings.Builder
-	_, err := io.Copy(&text, &harText{entries: 5000, entry: entry})
-	require.NoError(b, err)
-	b.Run("json", func(b *testing.B) {
-		b.SetBytes(int64(text.Len()))
-		b.ReportAllocs()
-		for b.Loop() {
-			var file struct {
-				Log struct {
-					Entries []struct {
-						Request  struct{ URL string }
-						Response struct {
-							Status     int
-							StatusText string
-							Headers    []struct{ Name, Value string }
-						}
-					}
-				}
-			}
-			require.NoError(b, json.NewDecoder(strings.NewReader(text.String())).Decode(&file))
-			require.Len(b, file.Log.Entries, 5000)
-		}
-	})
-	b.Run("hosts", func(b *testing.B) {
-		b.SetBytes(int64(text.Len()))
-		b.ReportAllocs()
-		for b.Loop() {
-			hosts := Hosts{}
-			require.NoError(b, hosts.Read(strings.NewReader(text.String())))
-			require.Len(b, hosts, 10)
-		}
-	})
 }

@@ -121,7 +121,7 @@ func (r *jsonReader) readLog() (missing, err error) {
 	missing = errNoEntries
 	err = object(r.Decoder, errNoEntries, func(key string) error {
 		if !strings.EqualFold(key, "entries") {
-			return skip(r.Decoder)
+			return r.Decode(new(json.RawMessage))
 		}
 		missing = errNoneRecorded
 		return delimited(r.Decoder, '[', errNoEntries, r.readEntry)
@@ -180,15 +180,10 @@ func delimited(d *json.Decoder, begin json.Delim, wrong error, one func() error)
 	return err
 }
 
-func skip(d *json.Decoder) error {
-	var skipped json.RawMessage
-	return d.Decode(&skipped)
-}
-
 // A harEntry is an entry of a HAR file, its response, or an object of a log.
 type harEntry struct {
-	Request  harRequest   `json:"request"`
-	Response *harResponse `json:"response"`
+	Request  json.RawMessage `json:"request"` // a log may describe it in any way
+	Response *harResponse    `json:"response"`
 	harResponse
 }
 
@@ -198,23 +193,13 @@ type harResponse struct {
 	Headers    json.RawMessage `json:"headers"` // a list of names and values, or an object
 }
 
-// A harRequest is a request. Only its address is read.
-type harRequest struct {
-	URL string `json:"url"`
-}
-
-// UnmarshalJSON implements json.Unmarshaler. A log may describe the request in another way.
-func (r *harRequest) UnmarshalJSON(b []byte) error {
-	type plain harRequest
-	_ = json.Unmarshal(b, (*plain)(r))
-	return nil
-}
-
 // response returns the response of an entry, which is empty if there was no answer.
 func (e *harEntry) response() (*response, error) {
 	from := cmp.Or(e.Response, &e.harResponse)
 	p := newResponse("")
-	p.host = hostOf(e.Request.URL)
+	var request struct{ URL string }
+	_ = json.Unmarshal(e.Request, &request)
+	p.host = hostOf(request.URL)
 	if status := strings.Trim(string(from.Status), `"`); status != "" && status != "null" {
 		p.setStatus(status + " " + from.StatusText)
 		_, err := strconv.Atoi(status)
@@ -294,10 +279,8 @@ func (m jsonMembers) get(name string) (value json.RawMessage) {
 
 // response returns the response that the members describe, or nil.
 func (m jsonMembers) response() (*response, error) {
-	e := harEntry{harResponse: harResponse{Status: m.get("status"), Headers: m.get("headers")}}
-	// A log may use these names for other things.
-	_ = json.Unmarshal(m.get("statusText"), &e.StatusText)
-	_ = json.Unmarshal(m.get("request"), &e.Request)
+	e := harEntry{Request: m.get("request"), harResponse: harResponse{Status: m.get("status"), Headers: m.get("headers")}}
+	_ = json.Unmarshal(m.get("statusText"), &e.StatusText) // a log may use the name for another thing
 	if isNull(e.Headers) {
 		_ = json.Unmarshal(m.get("response"), &e.Response)
 	}

@@ -28,9 +28,10 @@ var (
 	ErrEmpty = errors.New("the text is empty: save the output of curl -i, for example")
 )
 
-// Read reports on a response in a text: a response, its header lines alone, the output of curl -i,
-// curl -v, wget -S or httpie, a HAR file, or JSON objects with headers. It chooses the last response that announces limits, refuses or asks to
-// wait. If there is none, it chooses the last response.
+// Read reports on a response in a text. The text is a response, its header lines alone, the output
+// of curl -i, curl -v, wget -S or httpie, a HAR file, or JSON objects with headers. Read chooses the
+// last response that announces limits, refuses or asks to wait. If there is none, it chooses the
+// last response.
 func Read(source string, from io.Reader) (*Report, error) {
 	var last *Report
 	total, err := reports(source, from, func(number int, r *Report) {
@@ -154,9 +155,11 @@ func newResponse(status string) *response {
 
 // setStatus sets the status of a response, such as "200 OK".
 func (p *response) setStatus(status string) {
-	p.Status = strings.TrimSpace(status)
-	code, _, _ := strings.Cut(p.Status, " ")
-	p.StatusCode, _ = strconv.Atoi(code) // 0 if there is none
+	p.Status, p.StatusCode = strings.TrimSpace(status), 0
+	first, _, _ := strings.Cut(p.Status, " ")
+	if code, err := strconv.Atoi(first); err == nil {
+		p.StatusCode = code
+	}
 }
 
 // isHeader reports whether a text without limits is likely to be a header. Any text may have words

@@ -50,6 +50,8 @@ func TestRead(t *testing.T) {
 		"HAR file":              {`{"log":{"entries":[{"response":{"status":200,"headers":[]}},{"request":{"headers":[{"name":"RateLimit","value":"no"}]},"response":{"status":429,"statusText":"Too Many Requests","headers":[{"name":"ratelimit","value":"\"a\";r=1;t=5"}]}},{"response":{"status":204,"headers":[{"name":"Date","value":"x"}]}}]}}`, "429 Too Many Requests", `"a";r=1;t=5`},
 		"HAR entry":             {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
 		"JSON":                  {`{"status":429,"headers":{"Date":"x","ratelimit":"\"a\";r=1;t=5"}}`, "429", `"a";r=1;t=5`},
+		"JSON, no answer":       {`{"status":0,"headers":{"Date":"x"}}`, "", ""},
+		"JSON, a status text":   {`{"status":429,"statusText":"Too Many","headers":{"RateLimit":"\"a\";r=1;t=5"}}`, "429 Too Many", `"a";r=1;t=5`},
 		"JSON, lists":           {`{"Status":"429 Too Many","Headers":{"Date":["x"],"Ratelimit":["\"a\";r=1;t=5","\"b\";r=2"],"X":null}}`, "429 Too Many", `"a";r=1;t=5|"b";r=2`},
 		"JSON, spelled twice":   {`{"headers":{"RateLimit":"\"a\";r=1;t=5","ratelimit":"\"b\";r=2"}}`, "", `"a";r=1;t=5|"b";r=2`},
 		"JSON, a response":      {`{"time":"x","request":"GET /","response":{"status":"503","headers":{"RateLimit":"\"a\";r=1;t=5"}}}`, "503", `"a";r=1;t=5`},
@@ -87,6 +89,7 @@ func TestReadRefuses(t *testing.T) {
 		"no JSON":         {"{\n\"log\": oh no}", "JSON object 1 is malformed (invalid character 'o' looking for beginning of value): write one whole object a line"},
 		"after an object": {`{"headers":{"Date":"x"}} }`, "JSON object 2 is malformed (invalid character '}' looking for beginning of value): write one whole object a line"},
 		"an array":        {`{"headers":{"Date":"x"}} []`, "JSON object 2 is not an object: write one such as " + exampleJSON},
+		"after a HAR":     {`{"log":{"entries":[{}]}} []`, "JSON object 2 is not an object: write one such as " + exampleJSON},
 		"cut off":         {`{"headers":{"Date":"x"}}{"headers":`, "JSON object 2 ends too early: save the whole text"},
 		"an entry cut":    {`{"log":{"entries":[{},{"response":{}`, "entry 2 of log.entries ends too early: save the whole text"},
 		"no entries":      {`{"log":{"version":"1.2"}}`, `JSON object 1 has no "log.entries": save a HAR file with entries`},
@@ -99,6 +102,7 @@ func TestReadRefuses(t *testing.T) {
 		"no entry":        {`{"log":{"entries":[{},5]}}`, "entry 2 of log.entries is not an object: write one such as " + exampleJSON},
 		"no response":     {`{"log":{"entries":[{"response":"x"}]}}`, `entry 1 of log.entries has a "response" of the wrong type: write an object such as ` + exampleJSON},
 		"no status":       {`{"status":"soon","headers":{}}`, `JSON object 1 has a "status" that is not a number: write one such as 200`},
+		"a long status":   {`{"status":99999999999999999999,"headers":{"Retry-After":"5"}}`, `JSON object 1 has a "status" that is not a number: write one such as 200`},
 		"an entry's":      {`{"log":{"entries":[{"response":{"status":[]}}]}}`, `entry 1 of log.entries has a "status" that is not a number: write one such as 200`},
 		"no headers":      {`{"status":200,"message":"ok"}`, `JSON object 1 has no "headers": write an object such as ` + exampleJSON},
 		"headers, null":   {`{"status":200,"headers":null}`, `JSON object 1 has no "headers": write an object such as ` + exampleJSON},
@@ -186,6 +190,7 @@ func (letters) Read(p []byte) (int, error) {
 func TestUnread(t *testing.T) {
 	for text, want := range map[string]string{
 		"HTTP/1.1 200 OK\n" + limitLine:                                   "",
+		"HTTP/1.1 200 OK\nServer:\n" + limitLine + "\nwhat is this":       "Lines of the text that are not header fields: 1, the first is line 4.",
 		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine:                     "Lines of the text that are not header fields: 1, the first is line 2.",
 		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine + "\n\"more\": 1\n": "Lines of the text that are not header fields: 2, the first is line 2.",
 	} {
@@ -283,6 +288,9 @@ func TestFaults(t *testing.T) {
 		},
 		`{"status":429,"headers":[{"name":"RateLimit","value":"\"a\";r=x"}]}`: {
 			"must L5 member 1 of RateLimit 0:6 parameter r: wrong type, it must be an Integer from 0 to 999999999999999",
+		},
+		"HTTP/1.1 200 OK\nAge: 5\nRateLimit-Policy: \"a\";q=5;w=60;acme\nRateLimit: \"a\";r=0;t=5\nRetry-After: soon": {
+			"must 9110-10.2.3 Retry-After 5:0 ", "should P11 member 1 of RateLimit-Policy 3:0 ", "note K1 RateLimit-Policy 3:0 ", "note K1 RateLimit 4:0 ",
 		},
 		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`:                                    {"should P15 member 2 of RateLimit-Policy 1:14 "},
 		"RateLimit-Policy: \"a\";q=5\nServer: x\nRateLimit-Policy: \"b\";q=5;w=60;qu=\"points\"": {"should P15 member 2 of RateLimit-Policy 3:0 "},

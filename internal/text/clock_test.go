@@ -22,6 +22,7 @@ func TestClock(t *testing.T) {
 		{"no Date", nil, time.Time{}, false, arrived},
 		{"a Date", map[string][]string{"Date": {"Sat, 21 Nov 2026 02:59:00 GMT"}}, before, false, before},
 		{"of two digits", map[string][]string{"Date": {"Saturday, 21-Nov-26 02:59:00 GMT"}}, before, false, before},
+		{"of two digits, 44 years ahead", map[string][]string{"Date": {"Friday, 21-Nov-70 03:00:00 GMT"}}, arrived.AddDate(44, 0, 0), false, arrived},
 		{"of two digits, more than 50 years ahead", map[string][]string{"Date": {"Sunday, 22-Nov-76 03:00:00 GMT"}},
 			time.Date(1976, 11, 22, 3, 0, 0, 0, time.UTC), false, arrived},
 		{"behind an empty line", map[string][]string{"Date": {" ", "Sat, 21 Nov 2026 02:59:00 GMT"}}, before, false, before},

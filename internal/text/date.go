@@ -80,9 +80,6 @@ func ParseDate(s string) (Date, bool) {
 
 // ParseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110 Section 5.6.7).
 func ParseHTTPDate(s string) (Date, bool) {
-	if d, ok := parseIMF(s); ok {
-		return d, true
-	}
 	if strings.HasSuffix(s, " GMT") { // package time reads any other zone as UTC
 		return parseLayouts(s, "Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850)
 	}
@@ -109,22 +106,4 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 		}
 	}
 	return Date{}, false
-}
-
-// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is several times
-// as fast as time.Parse with that layout, because package time has a fast path for RFC 3339. Nearly
-// every response has a Date in this form.
-func parseIMF(s string) (Date, bool) {
-	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
-	const days, months = "SunMonTueWedThuFriSat", "JanFebMarAprMayJunJulAugSepOctNovDec"
-	const numbers = "01-02-03-04-05-06-07-08-09-10-11-12-"
-	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[25:] != " GMT" {
-		return Date{}, false
-	}
-	day, month := strings.Index(days, s[:3]), strings.Index(months, s[8:11])
-	if day < 0 || day%3 != 0 || month < 0 || month%3 != 0 {
-		return Date{}, false
-	}
-	t, err := time.Parse(time.RFC3339, s[12:16]+"-"+numbers[month:month+3]+s[5:7]+"T"+s[17:25]+"Z")
-	return Date{Time: t}, err == nil
 }

@@ -65,3 +65,14 @@ func RequireText(t testing.TB, want, got, hint string) {
 
 // Update is the flag with which tests rewrite the files that they generate.
 var Update = flag.Bool("update", false, "rewrite the files that tests generate")
+
+// RequireGolden compares a text with a file. With -update it writes the file.
+func RequireGolden(t testing.TB, file, got string) {
+	t.Helper()
+	if *Update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	RequireText(t, strings.ReplaceAll(string(want), "\r", ""), got, file+" is made by: go test -update")
+}

@@ -6,18 +6,11 @@ package machine
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 	"time"
 )
 
 const (
-	// firstRequests is how many requests of a key go before anything is known: a
-	// browser opens six connections.
-	firstRequests = 10
-	// firstWait is how long further requests wait for the first answer. A slow server
-	// that announces nothing costs this time, once.
-	firstWait = 500 * time.Millisecond
 	// closeBy is the time within which two requests may overtake each other.
 	closeBy = 100 * time.Millisecond
 	// keepTime is how long the last unit of a limit is kept for the request that follows a
@@ -95,23 +88,6 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	}
 	if !t.Follows && now.Before(m.keptUntil) {
 		return Verdict{Until: m.keptUntil, Reason: Limit}
-	}
-	return Verdict{Open: true}
-}
-
-// askFirst returns whether a request waits for the first answer of the key, of a request with prices,
-// or after a wait.
-func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
-	if first := max(1, int(firstRequests*m.Share)); !m.answered && len(m.underWay) >= first {
-		if next := m.underWay[0].at.Add(firstWait); now.Before(next) {
-			return Verdict{Until: next, Polite: true, Reason: First}
-		}
-	}
-	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
-		return Verdict{Until: next, Reason: Probe}
-	}
-	if t.Prices != nil && !m.pricedAnswered && m.pricedUnderWay > 0 && now.Before(hung) {
-		return Verdict{Until: hung, Depends: true, Reason: First}
 	}
 	return Verdict{Open: true}
 }
@@ -319,23 +295,6 @@ func (m *Machine) Loss(now time.Time) Loss {
 	return loss
 }
 
-// UnderWay returns how many requests are in flight, bodies included.
-func (m *Machine) UnderWay() int { return len(m.underWay) + m.bodies }
-
-// OpenBody counts a request as under way whose answer has begun, and reports whether its
-// caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
-// soon, because the key is new.
-func (m *Machine) OpenBody() bool {
-	if m.pool.room(1) == 0 && m.number > firstRequests {
-		return false
-	}
-	m.bodies++
-	return true
-}
-
-// CloseBody ends what OpenBody has begun.
-func (m *Machine) CloseBody() { m.bodies-- }
-
 // Trips returns the requests under way, in the order in which they were sent. If a server counts
 // parts of a key apart, each part has a Machine, as the key has. A request has a Trip with the key,
 // and one with each part that it may belong to.
@@ -380,64 +339,4 @@ func (m *Machine) Returned(t *Trip, now time.Time) {
 	}
 	m.Failed(t)
 	m.failed-- // the request got an answer
-}
-
-const (
-	// slowRounds is how many rounds of answers pass before one more request is let under way.
-	slowRounds = 6
-	// mostPerServed is how many requests count as under way for each that was served, at most.
-	mostPerServed = 8
-	// calmRounds is how many times more slowly a pool grows close to the number that was
-	// refused, since each refusal costs a wait.
-	calmRounds = 10
-)
-
-// A pool bounds how many requests may be under way.
-type pool struct {
-	bound   int   // 0 if there is no such bound
-	ceiling int   // requests that were under way when bound was set
-	refused int   // of these; 0 if a request was served since
-	round   int   // answers since bound has grown
-	atOnce  int64 // the number in a policy, 0 if no policy has one
-}
-
-// room returns how many may be under way, 0 for any number.
-func (p *pool) room(share float64) int {
-	if p.atOnce == 0 {
-		return p.bound
-	}
-	announced := max(1, int(min(float64(p.atOnce)*share, math.MaxInt32)))
-	return min(announced, cmp.Or(p.bound, announced))
-}
-
-// shrink halves the number of requests that may be under way, after a refusal that no limit
-// explains, which suggests a limit on concurrency. If the same number is refused again, the number
-// just below it is known to work. Refusals with nothing served in between are one spell. Only
-// the first of them sets the number close to which the pool grows slowly.
-func (p *pool) shrink(together int) {
-	bound := p.bound / 2
-	if p.refused == 0 {
-		bound = together / 2
-		if p.bound == together && p.ceiling == together {
-			bound = together - 1
-		}
-		p.ceiling = together
-	}
-	p.bound, p.refused, p.round = max(1, bound), 1, 0
-}
-
-// regrow lets one more be under way after some rounds; a round is as many answers as may be
-// under way.
-func (p *pool) regrow() {
-	p.refused = 0
-	if p.bound == 0 {
-		return
-	}
-	round := slowRounds * p.bound
-	if p.bound == p.ceiling-1 || p.bound == p.ceiling {
-		round *= calmRounds
-	}
-	if p.round++; p.round >= round {
-		p.bound, p.round = p.bound+1, 0
-	}
 }
