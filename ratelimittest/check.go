@@ -306,7 +306,16 @@ func (c *checker) joins() {
 		if invites(l, p, shortest[p.Unit.Canonical()]) {
 			c.add(ruleRatio, ratelimit.LimitField, i)
 		}
+		if wastes(l, p) {
+			c.add(ruleSlow, ratelimit.LimitField, i)
+		}
 	}
+}
+
+// wastes reports whether a token bucket that holds the quota would lose more than a tenth of its
+// tokens while clients wait for the reset: in a second, as many tokens flow in as it holds.
+func wastes(l *ratelimit.Limit, p *ratelimit.Policy) bool {
+	return l.Remaining == 0 && number(l.Reset) == 1 && number(p.Window) == 1 && p.Quota > 0 && p.Quota < tolerance
 }
 
 // shortest returns the policy with the shortest window of each unit.
@@ -459,7 +468,7 @@ func (c *checker) retryAfter() {
 		c.add(ruleRetryEarly, text.RetryAfterKey, -1)
 	}
 	if asked.Date == (text.Date{}) || !made.IsZero() {
-		c.retryLate(int64(wait / time.Second))
+		c.retryTime(int64(wait / time.Second))
 	}
 	// Only a successful response with something remaining has no reason to wait.
 	if a := ratelimit.Advise(c.resp, made); a.Source == ratelimit.SourceNone && len(a.Fields.Limits) > 0 {
@@ -467,16 +476,21 @@ func (c *checker) retryAfter() {
 	}
 }
 
-// retryLate checks that a Retry-After is not far beyond all resets and windows of the response.
-// A Retry-After in milliseconds is.
-func (c *checker) retryLate(asked int64) {
+// retryTime checks that a Retry-After is not far beyond all resets and windows of the response. A
+// Retry-After in milliseconds is. It may be before the reset of an older limit, which may be when
+// the whole quota is back. It may not be 0, which some servers write for less than a second.
+func (c *checker) retryTime(asked int64) {
 	latest, milli := int64(0), false
 	compare := func(end int64) {
 		latest = max(latest, end)
 		// Rounding may move the end by a second.
 		milli = milli || end > 0 && asked/1000 >= end-1 && asked/500 >= end && (asked-1)/1000 <= end
 	}
-	all := c.fields.Join(c.readOlder(withoutCurrent(c.resp.Header)))
+	old := c.readOlder(withoutCurrent(c.resp.Header))
+	if asked == 0 && len(c.fields.Limits) == 0 && number(old.RetryAfter()) > 0 {
+		c.add(ruleRetryZero, text.RetryAfterKey, -1)
+	}
+	all := c.fields.Join(old)
 	for i := range all.Limits {
 		compare(number(all.Limits[i].Reset))
 	}

@@ -237,8 +237,8 @@ var (
 		ruleNext, ruleMissing, {"", "", LevelMust, paramMessage}, ruleToken, ruleDraft06, ruleDraft07, ruleMany,
 		ruleMalformed, ruleEmpty, ruleParamTwice, ruleTwice, ruleNameless, rulePrefix, ruleForeign,
 		ruleAlias, ruleUsedUnit, ruleUnit, ruleEmptyUnit, rulePersonal, ruleSecret, ruleOrphan,
-		ruleQuota, ruleReset, ruleMoment, ruleRatio, ruleTrailer, ruleRedirection, ruleCached,
-		ruleStorable, ruleStored, ruleRefused, ruleRetryForm, ruleRetryEarly, ruleRetryLate,
+		ruleQuota, ruleReset, ruleMoment, ruleRatio, ruleSlow, ruleTrailer, ruleRedirection, ruleCached,
+		ruleStorable, ruleStored, ruleRefused, ruleRetryForm, ruleRetryEarly, ruleRetryZero, ruleRetryLate,
 		ruleRetryMilli, ruleRetryIgnored, ruleOlder,
 	}
 	sequenceRules = append(modelRules[:],

@@ -16,7 +16,8 @@ import (
 type promise struct {
 	end    time.Time
 	source ratelimit.Source
-	broken int // promises before it that were broken, since a request was served
+	broken int       // promises before it that were broken, since a request was served
+	late   time.Time // the end of the latest of them, or of the first promise since then
 }
 
 // refusal checks whether a refusal was announced, and whether a request was refused after the
@@ -131,15 +132,20 @@ func (x *exchange) promised() {
 	if owed.source == ratelimit.SourceRetryAfter {
 		rule, field = ruleTooSoon, text.RetryAfterKey
 	}
-	// A refusal before the end renews the promise, because the limiter may count refused
-	// requests. Rounding may have moved the end.
-	if !owed.end.IsZero() && x.sent.Sub(owed.end) >= time.Second {
-		owed.broken++
+	// A refusal before the end renews the promise, because the limiter may count refused requests.
+	// Rounding may have moved the end by a second.
+	end := x.received.Add(x.advice.Asked)
+	*r = promise{end, x.advice.Source, owed.broken, owed.late}
+	switch {
+	case owed.end.IsZero():
+		r.late = end
+	case !x.sent.Before(owed.end) && x.sent.Sub(owed.late) >= time.Second:
+		r.late = owed.end
+		r.broken++
 		// A bucket gives back one unit at a time, and a request whose response was lost may
 		// have taken it. Three times in a row that is unlikely.
-		x.doubt(owed.broken >= 3 && x.pending == 0, rule.in(field, -1))
+		x.doubt(r.broken >= 3 && x.pending == 0, rule.in(field, -1))
 	}
-	*r = promise{x.received.Add(x.advice.Asked), x.advice.Source, owed.broken}
 }
 
 // retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. The

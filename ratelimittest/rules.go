@@ -81,6 +81,7 @@ var (
 	ruleMoment     = &rule{"L7", "", LevelNote, draft.Reset + " looks like a point in time, and would be decades: write it as seconds from now"}
 	ruleRatio      = &rule{"S5", "", LevelNote, draft.Remaining + " is more than ten times what " + draft.Quota + " and " + draft.Window + " allow within " + draft.Reset +
 		": lower " + draft.Remaining + ", raise " + draft.Reset + ", or add a policy with a short window"}
+	ruleSlow         = &rule{"L7", "", LevelNote, "a token bucket of this size loses tokens, because clients wait for whole seconds: let it hold at least one token more than comes back in a second"}
 	ruleTrailer      = &rule{"P12", "L4", LevelMust, "send the field in the header section, never in the trailer section"}
 	ruleRedirection  = &rule{"S2", "", LevelShould, "leave the field out of redirections, because it may keep clients from following them"}
 	ruleCached       = &rule{"K1", "", LevelNote, "leave the field out of responses from a cache, because clients ignore it there"}
@@ -89,6 +90,7 @@ var (
 	ruleRefused      = &rule{"L5", "", LevelNote, "the request was refused although " + draft.Remaining + " is not 0, so clients may send the next one at once: write " + draft.Remaining + " as 0, or send Retry-After"}
 	ruleRetryForm    = &rule{"9110-10.2.3", "", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"}
 	ruleRetryEarly   = &rule{"S3", "", LevelShould, "let Retry-After be no earlier than the reset of each limit with nothing remaining"}
+	ruleRetryZero    = &rule{"6-8", "", LevelNote, "let Retry-After be the reset, because nothing remains before it: clients that obey this 0 are refused again at once"}
 	ruleRetryLate    = &rule{"6-8", "", LevelNote, "let Retry-After be about the reset: clients obey the later one, and this one is more than ten times each reset and window (is it in milliseconds?)"}
 	ruleRetryMilli   = &rule{"6-8", "", LevelShould, "write Retry-After in seconds: it seems to be in milliseconds, because it is a thousand times a reset or a window"}
 	ruleRetryIgnored = &rule{"9110-10.2.3", "", LevelNote, "leave Retry-After out of a successful response while something remains, because clients that obey it wait in vain"}

@@ -23,9 +23,9 @@ import (
 // limits. It must not be used concurrently. The requests may overlap, and responses may be lost.
 type Sequence struct {
 	// Alone promises that no other client uses the quota, that every request costs the
-	// same, and that the server never lowers its numbers (draft-11 Section 8.3). A fault is
-	// then a finding of [LevelShould]. Without the promise there may be another
-	// explanation, and the level is [LevelNote].
+	// same, and that the server lowers its numbers at most as [ratelimit.Limit.Cap] does, with a
+	// burst of 1 or more (draft-11 Section 8.3). A fault is then a finding of [LevelShould].
+	// Without the promise there may be another explanation, and the level is [LevelNote].
 	Alone bool
 
 	// Policies and findings are remembered as hashes, because servers choose their length.

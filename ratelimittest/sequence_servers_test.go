@@ -70,8 +70,8 @@ type phased struct {
 	by time.Duration
 }
 
-func (p phased) left(now time.Time) (ratelimit.Fields, bool) { return p.Limiter.Left(now.Add(p.by)) }
-func (p phased) take(now time.Time)                          { p.Limiter.Take(now.Add(p.by)) }
+func (p phased) Left(now time.Time) (ratelimit.Fields, bool) { return p.Limiter.Left(now.Add(p.by)) }
+func (p phased) Take(now time.Time)                          { p.Limiter.Take(now.Add(p.by)) }
 
 func (w *world) aligned() laws.Limiter {
 	return phased{&laws.Fixed{Name: "a", Quota: w.quota, Window: w.window, Aligned: true}, time.Duration(w.rnd.Int64N(int64(w.window)))}
@@ -85,6 +85,23 @@ func (w *world) bucket(full bool) laws.Limiter {
 }
 func (w *world) counter() laws.Limiter {
 	return phased{&laws.Weighted{Name: "a", Quota: w.quota, Window: w.window}, time.Duration(w.rnd.Int64N(int64(w.window)))}
+}
+
+// untilUnit is a limiter of an API.
+type untilUnit struct{ *counter }
+
+func (u untilUnit) Left(now time.Time) (ratelimit.Fields, bool) {
+	s := u.state(now)
+	return ratelimit.Fields{Policies: []ratelimit.Policy{s.policy}, Limits: []ratelimit.Limit{s.limit}}, u.wait(1) == 0
+}
+func (u untilUnit) Take(time.Time) { u.take(1) }
+func (untilUnit) Done()            {}
+
+// counterUntilUnit returns a sliding window counter that announces when a unit is back, as
+// announce.SlidingWindow does.
+func (w *world) counterUntilUnit() laws.Limiter {
+	p := ratelimit.Policy{Name: "a", Quota: w.quota, Window: ratelimit.CeilSeconds(w.window)}
+	return phased{untilUnit{newCounter(&Limit{Policy: p, Kind: SlidingCounter})}, time.Duration(w.rnd.Int64N(int64(w.window)))}
 }
 
 // anyKind returns a maker of one kind of limiter.
@@ -161,15 +178,15 @@ func named(name string, r *reply) {
 	}
 }
 
-// bucketRefused also counts refused requests.
-type bucketRefused struct{ *laws.Pail }
-
-func (b bucketRefused) left(now time.Time) (ratelimit.Fields, bool) {
-	f, ok := b.Pail.Left(now)
-	if !ok {
-		b.Inside = max(b.Inside-0.2, 0)
+// countsRefused returns a server whose limiter also counts the requests that it refuses.
+func countsRefused(l laws.Limiter, count func(now time.Time)) func(time.Time) reply {
+	return func(now time.Time) reply {
+		if _, ok := l.Left(now); ok {
+			return asked(now, true, l)
+		}
+		count(now)
+		return asked(now, false, l)
 	}
-	return f, ok
 }
 
 // costs returns a fixed window in which each request costs n units.
@@ -209,6 +226,7 @@ func honestKinds() []kindOfServer {
 			return simple(w.bucket(w.rnd.IntN(2) == 0))
 		}},
 		{name: "sliding window counter", make: func(w *world) func(time.Time) reply { return simple(w.counter()) }},
+		{name: "sliding window counter, until a unit is back", make: func(w *world) func(time.Time) reply { return simple(w.counterUntilUnit()) }},
 		{name: "a policy per endpoint", make: func(w *world) func(time.Time) reply {
 			return w.endpoints(func(i int, r *reply) { named(string(rune('a'+i)), r) })
 		}},
@@ -413,8 +431,8 @@ func honestKinds() []kindOfServer {
 				}
 			})
 		}},
-		{name: "remaining is capped, burst 1 to 3", slow: true, make: func(w *world) func(time.Time) reply {
-			burst := float64(1 + w.rnd.IntN(3))
+		{name: "remaining is capped, burst 1 to 3", make: func(w *world) func(time.Time) reply {
+			burst := 1 + float64(w.rnd.IntN(5))/2
 			s := simple(w.anyKind()())
 			return func(now time.Time) reply {
 				r := s(now)
@@ -435,7 +453,12 @@ func honestKinds() []kindOfServer {
 			}
 		}},
 		{name: "refused requests count too (bucket)", make: func(w *world) func(time.Time) reply {
-			return simple(bucketRefused{w.bucket(w.rnd.IntN(2) == 0).(*laws.Pail)})
+			b := w.bucket(w.rnd.IntN(2) == 0).(*laws.Pail)
+			return countsRefused(b, func(time.Time) { b.Inside = max(b.Inside-0.2, 0) })
+		}},
+		{name: "refused requests count too", make: func(w *world) func(time.Time) reply {
+			l := w.anyKind()()
+			return countsRefused(l, l.Take)
 		}},
 	}
 }

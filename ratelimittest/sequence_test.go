@@ -213,7 +213,7 @@ func TestSequenceWords(t *testing.T) {
 		}), "let r fall by what each request costs: it seems to be what is used (or is this URL free, or cached?)"},
 		{"r stays", 0.5, func(_ int, s float64) string {
 			return say("q=100;w=60", "r=50;t=%d", 60-int(s))
-		}, "let r fall by what each request costs: it stays 50 over 58 requests that were served (or is this URL free, or cached?)"},
+		}, "let r fall by what each request costs: it stays 50 over 20 requests that were served (or is this URL free, or cached?)"},
 		{"r rises by 5", 0.5, func(i int, s float64) string {
 			return say("q=100;w=60", "r=%d;t=%d", 99-i+5*min(i/20, 1), 60-int(s))
 		}, "let r fall by what each request costs: it is 84 where at most 81 can be left (or is this URL free, or cached?)"},
@@ -274,26 +274,32 @@ func TestSequenceRules(t *testing.T) {
 	trial.CheckSection(t, "../CONFORMANCE.md", "sequence", rows.String())
 }
 
-// TestSequenceCapped: if the client is not alone, a server that lowers what remains has no
-// finding above a note.
+// TestSequenceCapped: a server that lowers what remains as Limit.Cap does is honest, although the
+// client is alone. A request of the client comes each fifth of a second, or each second.
 func TestSequenceCapped(t *testing.T) {
-	w := &laws.Fixed{Name: "a", Quota: 100, Window: 20 * time.Second}
-	s := &Sequence{}
-	for i := range 200 {
-		now := trial.Arrival.Add(time.Duration(i) * 200 * time.Millisecond)
-		f, ok := w.Left(now)
-		if ok {
-			w.Take(now)
-			f, _ = w.Left(now)
-		}
-		f.Limits[0] = f.Limits[0].Cap(f.Policies[0], 1)
-		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
-		if !ok {
-			resp.StatusCode = http.StatusTooManyRequests
-		}
-		require.NoError(t, f.Set(resp.Header))
-		for _, finding := range s.Add(resp, now, now) {
-			require.LessOrEqual(t, finding.Level, LevelNote, "%v", finding)
+	for _, burst := range []float64{1, 1.5, 2, 3} {
+		for _, every := range []time.Duration{200 * time.Millisecond, time.Second} {
+			for phase := range 20 {
+				w := &laws.Fixed{Name: "a", Quota: 100, Window: time.Minute, Aligned: true}
+				s, start := &Sequence{Alone: true}, trial.Arrival.Add(time.Duration(3*phase)*time.Second)
+				for i := range 200 {
+					now := start.Add(time.Duration(i) * every)
+					f, ok := w.Left(now)
+					if ok {
+						w.Take(now)
+						f, _ = w.Left(now)
+					}
+					f.Limits[0] = f.Limits[0].Cap(f.Policies[0], burst)
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+					if !ok {
+						resp.StatusCode = http.StatusTooManyRequests
+					}
+					require.NoError(t, f.Set(resp.Header))
+					for _, finding := range s.Add(resp, now, now) {
+						require.LessOrEqual(t, finding.Level, LevelNote, "burst %v, %v, phase %d, response %d: %v", burst, every, phase, i, finding)
+					}
+				}
+			}
 		}
 	}
 }
@@ -665,5 +671,58 @@ func TestSequenceRows(t *testing.T) {
 				require.Equal(t, model, about)
 			}
 		})
+	}
+}
+
+// TestSequenceStands: r stays the same while requests are served, in each form, wherever a window of
+// a minute begins. The eighth response shows it. If t stays the same meanwhile, or the window ends,
+// it takes a few more. Older fields without a window may have been lowered, so few remain by right.
+func TestSequenceStands(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		left     int           // remains of the quota, at first
+		quota    int64         // per minute
+		falls    int           // requests that lower it
+		every    time.Duration // between requests
+		byEighth int           // phases of 120 in which the eighth response shows the fault
+		window   bool          // only forms with a window
+	}{
+		{"one is missing", 99, 100, 0, 100 * time.Millisecond, 118, false},
+		{"all remains", 100, 100, 0, 100 * time.Millisecond, 120, false},
+		{"half is missing", 50, 100, 0, 100 * time.Millisecond, 90, true},
+		{"one remains", 1, 100, 0, 100 * time.Millisecond, 119, true},
+		{"nothing remains", 0, 100, 0, 100 * time.Millisecond, 119, true},
+		{"one is missing, slower", 99, 100, 0, 250 * time.Millisecond, 117, false},
+		{"half is missing, slower", 50, 100, 0, 250 * time.Millisecond, 119, true},
+		{"four are counted of many", 4, 5, 4, 100 * time.Millisecond, 117, false},
+	} {
+		for _, form := range laws.Forms {
+			if tc.window && strings.HasPrefix(form, "x-ratelimit") {
+				continue
+			}
+			byEighth := 0
+			for phase := range 120 {
+				w := &laws.Fixed{Name: "a", Quota: tc.quota, Window: time.Minute, Aligned: true}
+				s, at := &Sequence{Alone: true}, trial.Arrival.Add(time.Duration(phase)*500*time.Millisecond)
+				found := 0
+				for n := 1; found == 0; n++ {
+					require.LessOrEqual(t, n, 32, "%s, %s, %d half seconds: %v", form, tc.name, phase, s.Models())
+					f, _ := w.Left(at)
+					f.Limits[0].Remaining = int64(tc.left - min(n-1, tc.falls))
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+					(&laws.Host{Form: form}).Write(resp.Header, f, at)
+					for _, finding := range s.Add(resp, at, at.Add(10*time.Millisecond)) {
+						if finding.Rule == modelRules[limiters.Spent].id && finding.Level == LevelShould {
+							found = n
+						}
+					}
+					at = at.Add(tc.every)
+				}
+				if found <= 8 {
+					byEighth++
+				}
+			}
+			require.GreaterOrEqual(t, byEighth, tc.byEighth, "%s, %s", form, tc.name)
+		}
 	}
 }

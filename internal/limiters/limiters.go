@@ -12,6 +12,7 @@ import (
 type Terms struct {
 	Quota  float64
 	Window float64 // in seconds; 0 if unknown
+	Slope  float64 // units a second: Remaining is at most Slope × Reset; 0 if it is not capped
 }
 
 // An Outcome is what a server did with a request.
@@ -69,6 +70,7 @@ const (
 	maxEvents    = 256     // responses that diagnose can run again
 	least        = 4       // responses before a verdict
 	settledFalls = 3       // falls of Remaining after which the cost of a request is known
+	often        = 8       // responses after which unlikely looks again
 	settled      = 20      // responses after which a change of behavior may be a restart
 	shortest     = 0.25    // seconds of a window
 	rounding     = 1.0     // seconds by which a reset may be off, at most
@@ -99,7 +101,7 @@ type falls struct {
 
 // Cost returns how many units one request costs, or 1 if that is unknown.
 func (r *Run) Cost() float64 {
-	if r.falls.number >= settledFalls {
+	if r.falls.number >= settledFalls && r.terms.Slope == 0 {
 		return r.falls.least
 	}
 	return 1
@@ -127,34 +129,68 @@ func (r *Run) Responses() int { return r.responses }
 // Add compares a response with the models that are left. It returns at most one doubt about
 // each rule of falls, and one verdict when no model is left. The terms must not change.
 func (r *Run) Add(now Response, terms Terms) []Doubt {
+	terms.Slope = r.terms.Slope
 	r.terms = terms
 	r.responses++
-	doubts := r.fall(now)
-	if r.told {
-		return doubts
-	}
 	if len(r.events) == maxEvents {
 		r.events = slices.Delete(r.events, 0, maxEvents/2)
 	}
 	r.events = append(r.events, now)
+	doubts := r.fall(now)
+	if !r.told {
+		if d, ok := r.verdict(now); ok {
+			r.told = true
+			doubts = append(doubts, d)
+		}
+	}
+	if r.told {
+		r.events = nil
+	}
+	return doubts
+}
+
+// verdict returns the fault that the response shows, if it shows one.
+func (r *Run) verdict(now Response) (d Doubt, ok bool) {
 	if r.models == nil {
 		r.models = newModels()
 	}
-	if r.step(now) {
+	switch {
+	case r.stands():
+		r.models = nil
+		return Doubt{Spent, true, Remaining, []any{r.upwards(now, 0)}}, true
+	case r.step(now):
 		r.since++
-		return doubts
-	}
-	if r.since >= settled && !r.again && r.restarted() {
-		return doubts
-	}
-	if r.responses < least {
+		return r.unlikely()
+	case r.capped(), r.since >= settled && !r.again && r.restarted():
+		return Doubt{}, false
+	case r.responses < least:
 		r.models = nil // it is too early to tell
-		return doubts
+		return Doubt{}, false
 	}
-	r.told = true
-	doubt := r.diagnose(now)
-	r.events = nil
-	return append(doubts, doubt)
+	return r.diagnose(now), true
+}
+
+// unlikely returns the fault of a fixed window that explains all responses, if the models need
+// several counters that seldom take turns. It looks now and then, because that takes long.
+func (r *Run) unlikely() (d Doubt, ok bool) {
+	likely := func(m *model) bool { return len(m.tracks) == 1 || 8*m.moves > m.seen }
+	if r.responses < 2*often || r.responses%often > 0 || slices.ContainsFunc(r.models, likely) {
+		return Doubt{}, false
+	}
+	if r.explained(kinds, Terms{r.terms.Quota, r.terms.Window, r.slope()}, nil) >= 0 { // it lowers Remaining
+		return Doubt{}, false
+	}
+	d, ok = r.changed(fixedWindow + 1)
+	d.Certain = true
+	return d, ok
+}
+
+// capped reports whether the models explain the responses of a server that lowers Remaining in
+// proportion to the reset, as draft-11 Section 8.5 recommends.
+func (r *Run) capped() bool {
+	next := *r
+	next.terms.Slope = r.slope()
+	return next.terms.Slope != r.terms.Slope && r.becomes(next)
 }
 
 // restarted begins all models anew with the latest response that may be the first of a
@@ -162,18 +198,57 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 // restarted as another kind of limiter.
 func (r *Run) restarted() bool {
 	first := len(r.events) - 1
-	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
+	for first > 0 && r.events[first].Remaining < r.full(&r.events[first]) {
 		first--
 	}
 	next := *r
-	next.models, next.since, next.apart, next.again = newModels(), 0, false, true
-	next.events = r.events[first:]
-	unexplained := func(e Response) bool { return !next.step(e) }
-	if slices.ContainsFunc(next.events, unexplained) {
+	next.again, next.events = true, r.events[first:]
+	return r.becomes(next)
+}
+
+// becomes reports whether a model explains all responses of another run. If so, r is that run.
+func (r *Run) becomes(next Run) bool {
+	next.models, next.since, next.apart = newModels(), 0, false
+	if slices.ContainsFunc(next.events, func(e Response) bool { return !next.step(e) }) {
 		return false
 	}
 	*r = next
 	return true
+}
+
+// full returns the least that remains of the whole quota after a request and those that overlap.
+func (r *Run) full(e *Response) float64 {
+	return r.terms.Quota - r.Cost()*float64(1+e.Others+e.Pending)
+}
+
+// slope returns the lowest slope of a server that lowers Remaining, or 0 if the server does not seem
+// to lower it. It is at least the rate of the policy.
+func (r *Run) slope() float64 {
+	lowered := Terms{}
+	if r.terms.Window > 0 {
+		lowered.Slope = r.terms.Quota / r.terms.Window
+	}
+	for _, e := range r.events {
+		switch {
+		case e.Reset > 0:
+			lowered.Slope = max(lowered.Slope, e.Remaining/e.Reset)
+		case e.Reset == 0 && e.Remaining > 0:
+			return 0
+		}
+	}
+	few := 3
+	if n := len(r.events); n > 1 && r.events[n-1].Remaining < r.events[n-2].Remaining-MaxLost {
+		few = 1 // lost responses do not explain the fall
+	}
+	for i := range r.events {
+		if few > 0 && lowered.caps(&r.events[i]) {
+			few--
+		}
+	}
+	if few > 0 {
+		return 0
+	}
+	return lowered.Slope
 }
 
 // step drops the models that do not explain the response, and reports whether one is left.
@@ -234,7 +309,9 @@ func (r *Run) fall(now Response) []Doubt {
 	case f.least < f.most:
 		return []Doubt{{Rule: Uneven, Number: Remaining}}
 	case f.least > 1 && f.number >= 6:
-		return []Doubt{{Rule: Double, Certain: true, Number: Remaining, Args: []any{f.least}}}
+		lowered := Terms{Slope: r.slope()}
+		free := slices.DeleteFunc(slices.Clone(r.events), func(e Response) bool { return lowered.caps(&e) })
+		return []Doubt{{Double, len(free) > 1, Remaining, []any{f.least}}}
 	}
 	return nil
 }

@@ -80,8 +80,9 @@ func (v *view) enter(t *track) {
 	if v.Others > 0 {
 		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
 	}
-	if v.Outcome != Refused {
-		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})
+	t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1}) // also if it was refused
+	if v.capped {
+		return
 	}
 	missing := (v.Quota - v.Remaining) / v.cost
 	for _, e := range t.entries {

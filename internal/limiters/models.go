@@ -21,6 +21,7 @@ type model struct {
 	tracks  []track
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
+	windows int     // windows that began after another one
 	slips   int     // responses that fitted no track, and were added to the latest one
 	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
@@ -49,12 +50,14 @@ func newModels() (list []*model) {
 type track struct {
 	shown   float64 // what remained in the latest response
 	base    float64 // what remained at the time at
+	low     float64 // base of a bucket, less what refused requests cost, at least
 	left    float64 // base with the part of a token that is not announced, at most
 	at      span    // the time of the latest response that did not overlap with others
 	since   float64 // requests served since then
 	asked   float64 // requests since then that may have been counted
 	end     span    // the time at which the reset ends
 	rolled  float64 // the time at which the first response of the window arrived
+	begin   float64 // the time at which the window began, at least; -Inf if unknown
 	entries []entry // what a log or a sliding window counter has counted
 	deficit float64 // units that were missing in the latest responses
 }
@@ -65,7 +68,9 @@ type view struct {
 	*Terms
 	*model
 	cost   float64
-	window span // seconds
+	window span    // seconds
+	capped bool    // more may remain
+	holds  float64 // Remaining, or the most that may remain if it is capped
 }
 
 // add reports whether the model explains a response. If so, it remembers the response.
@@ -74,25 +79,12 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.seen++
 	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
-	v := view{Response: r, Terms: terms, model: m, cost: cost}
-	v.window = span{max(m.longest-rounding, shortest), math.Inf(1)}
-	if terms.Window > 0 {
-		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
-		if longest := 31 * day; terms.Window >= 28*day && terms.Window <= longest { // a month of the calendar
-			v.window = span{28 * day, longest + 0.5}
-		}
+	v := view{Response: r, Terms: terms, model: m, cost: cost, capped: terms.caps(r), holds: r.Remaining}
+	if v.capped {
+		v.holds = v.fresh()
 	}
-	best, gap := -1, math.Inf(1)
-	var move step
-	for i := range m.tracks {
-		v.forget(&m.tracks[i])
-		s := v.step(&m.tracks[i])
-		if s.ok && (s.gap < gap || s.gap == gap && i == m.last) {
-			best, gap, move = i, s.gap, s
-		} else {
-			m.wrong = s.fault
-		}
-	}
+	v.window = terms.window(m.longest)
+	best, move := v.nearest()
 	switch {
 	case best >= 0:
 	case v.begin(most):
@@ -101,7 +93,7 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 		return false
 	default: // an earlier choice of a track was a guess, and may have been wrong
 		m.slips++
-		best, move = m.last, step{ok: true, rolls: true, filled: v.Remaining + 1}
+		best, move = m.last, step{ok: true, rolls: true, filled: v.Remaining + 1, low: v.Remaining, begin: math.Inf(-1)}
 	}
 	if best != m.last {
 		m.last = best
@@ -111,6 +103,42 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	return true
 }
 
+// window returns the length of a window in seconds. It is at least as long as the longest reset.
+func (t *Terms) window(longest float64) span {
+	const month = 31 * day
+	switch {
+	case t.Window <= 0:
+		return span{max(longest-rounding, shortest), math.Inf(1)}
+	case t.Window >= 28*day && t.Window <= month: // a month of the calendar
+		return span{28 * day, month + 0.5}
+	}
+	return span{max(t.Window-1, shortest), t.Window + 0.5}
+}
+
+// nearest returns the index of the track that explains the response best, and how; -1 if none does.
+func (v *view) nearest() (best int, move step) {
+	best, move.gap = -1, math.Inf(1)
+	for i := range v.tracks {
+		v.forget(&v.tracks[i])
+		s := v.step(&v.tracks[i])
+		switch {
+		case !s.ok:
+			v.wrong = s.fault
+		case s.gap < move.gap, s.gap == move.gap && (s.wider < move.wider || s.wider == move.wider && i == v.last):
+			best, move = i, s
+		}
+	}
+	return best, move
+}
+
+// fresh returns what remains at most after the request.
+func (v *view) fresh() float64 { return v.Quota - v.cost*v.counts() }
+
+// caps reports whether the server has lowered Remaining.
+func (t *Terms) caps(r *Response) bool {
+	return t.Slope > 0 && r.Reset >= 0 && r.Remaining == math.Floor(t.Slope*r.Reset+1e-9)
+}
+
 // begin adds a track for the response: the first track, or one for another server. It reports
 // whether a new track explains the response.
 func (v *view) begin(most int) bool {
@@ -118,21 +146,21 @@ func (v *view) begin(most int) bool {
 	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that count apart take turns more often
 	}
-	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
+	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.capped && !v.conserved() {
 		return false
 	}
 	if v.Reset >= 0 {
-		v.each = v.each.and(v.eachUnit())
+		v.each = v.each.and(v.eachUnit(v.missing(v.fresh())))
 	}
 	t := track{
-		shown: v.Remaining, base: v.Remaining, left: v.Remaining, rolled: math.Inf(-1),
+		shown: v.Remaining, base: v.holds, low: v.holds, left: v.holds, rolled: math.Inf(-1), begin: math.Inf(-1),
 		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
 		end: v.ending(span{v.Sent, v.Received + v.window.high}),
 	}
 	v.enter(&t)
 	t.at.low = v.Sent
 	if v.isBucket() || v.kind == weighted {
-		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
+		t.left = min(v.holds+1, v.fresh())
 	}
 	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
@@ -170,6 +198,8 @@ type step struct {
 	wider   float64 // the jitter that the reset needs
 	deficit float64 // the new deficit of the track
 	filled  float64 // the most units, with a part of a token
+	low     float64 // the new low of the track
+	begin   float64 // the new begin of the track
 	fault   fault
 }
 
@@ -183,7 +213,10 @@ func (v *view) between(t *track, least, most float64) step {
 	if v.Remaining > most {
 		return failed(Remaining, true, most)
 	}
-	s := step{ok: true, gap: most - v.Remaining, deficit: t.deficit}
+	s := step{ok: true, gap: most - v.Remaining, deficit: t.deficit, filled: v.Remaining}
+	if v.capped {
+		return s
+	}
 	missing := least - v.cost*float64(1+v.Pending+v.Others) - v.Remaining
 	short := missing
 	if !v.Overlaps { // otherwise the responses may still arrive
@@ -211,11 +244,11 @@ func (v *view) step(t *track) step {
 	if v.tillUnit() {
 		longest = max(longest, v.Window*(1+1/v.Quota)) // if the whole quota was used in an instant
 	}
-	if v.Window > 0 && v.Reset > longest+rounding+1 { // it is longer than a limiter can announce
+	if v.Window > 0 && !v.isBucket() && v.Reset > longest+rounding+1 { // it is longer than a limiter can announce
 		return failed(Reset, false, v.Window)
 	}
 	if t.rolled > v.Sent { // the response may be of the window before
-		return step{ok: true}
+		return step{ok: true, filled: v.Remaining, low: v.Remaining, begin: t.begin}
 	}
 	switch v.kind {
 	case fixedWindow:
@@ -243,8 +276,7 @@ func (v *view) inWindow(t *track) step {
 	if most := v.jittered(); !over && v.Received >= t.end.low-1-most {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
-	fresh := v.Quota - v.cost*v.counts()
-	s := v.between(&track{}, v.Quota, fresh)
+	s := v.between(&track{}, v.Quota, v.fresh())
 	switch {
 	case !over && !fits, over && s.ok && !v.begins(t, now):
 		return failed(Reset, false, 0)
@@ -287,7 +319,7 @@ func (v *view) rate() span {
 // with a part of a unit, and as announced.
 func (v *view) refilled(t *track, rate float64) (filled, most float64) {
 	passed := max(v.Received-t.at.low, 0)
-	filled = min(v.after(t, t.left+rate*passed), v.Quota-v.cost*v.counts())
+	filled = min(v.after(t, t.left+rate*passed), v.fresh())
 	return filled, math.Floor(filled + 0.5)
 }
 
@@ -297,36 +329,47 @@ func (v *view) inBucket(t *track) step {
 	filled, most := v.refilled(t, rate.high)
 	if v.kind == bucketNext && v.Received < t.end.low-0.5 { // before the next token
 		most = min(most, v.after(t, t.base))
-		if !v.ending(t.end).widened(1).meets(t.end) {
+		if now := v.ending(t.end).widened(1); now.high < t.end.low || now.low > t.end.high && v.Outcome != Refused {
 			return failed(Reset, false, 0)
 		}
 	}
-	least := math.Floor(min(t.base+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.asked
+	least := math.Floor(min(t.low+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.asked
 	s := v.between(t, least, most)
-	s.filled = filled
+	s.filled, s.low = filled, v.Remaining
+	if v.Outcome == Refused {
+		s.low = min(s.low, least-v.cost)
+	}
+	missing := v.missing(filled)
+	missing.high = max(missing.high, v.Quota-s.low)
 	switch {
 	case !s.ok, v.Reset < 0:
-	case v.Window > 0 && !v.full(), v.kind == bucketFull && !v.each.meets(v.eachUnit()):
+	case v.Window > 0 && !v.full(missing), v.kind == bucketFull && !v.each.meets(v.eachUnit(missing)):
 		return failed(Reset, false, 0)
 	}
 	return s
 }
 
+// missing returns how many units are missing if at most the given number remains.
+func (v *view) missing(most float64) span {
+	if v.capped {
+		return span{v.Quota - most, v.Quota - v.Remaining}
+	}
+	return span{v.Quota - v.Remaining, v.Quota - v.Remaining}
+}
+
 // full reports whether the reset fits a bucket with a known rate.
-func (v *view) full() bool {
+func (v *view) full(missing span) bool {
 	rate, slack := v.rate(), rounding+1+v.Window/10
 	if v.kind == bucketNext {
-		return v.Reset <= 1/rate.low+slack
+		return v.Reset <= max(missing.high-v.Quota+1, 1)/rate.low+slack
 	}
-	missing := v.Quota - v.Remaining
-	return v.Reset >= (missing-1)/rate.high-rounding-1 && v.Reset <= (missing+1)/rate.low+slack
+	return v.Reset >= (missing.low-1)/rate.high-rounding-1 && v.Reset <= (missing.high+1)/rate.low+slack
 }
 
 // eachUnit returns the seconds between two tokens, given a reset until the bucket is full.
-func (v *view) eachUnit() span {
-	missing := v.Quota - v.Remaining
-	each := span{max(v.Reset-rounding-1, 0) / (missing + 0.5) / 1.1, math.Inf(1)}
-	if most := max(missing-1, v.counts()); most > 0 {
+func (v *view) eachUnit(missing span) span {
+	each := span{max(v.Reset-rounding-1, 0) / (missing.high + 0.5) / 1.1, math.Inf(1)}
+	if most := max(missing.low-1, v.counts()); most > 0 {
 		each.high = (v.Reset + rounding + 1) / most
 	}
 	return each
@@ -336,11 +379,26 @@ func (v *view) eachUnit() span {
 // back no faster than the tokens of a bucket.
 func (v *view) inWeighted(t *track) step {
 	filled, most := v.refilled(t, v.Quota/v.window.low)
-	begin := t.end.high - v.window.low
+	now, begin := v.ending(span{v.Sent, math.Inf(1)}), t.begin
+	fits, wider := v.agrees(now, t.end)
+	rolls := !fits
+	switch {
+	case fits:
+		now = t.end
+	case v.Received >= t.end.low-1 && v.begins(t, now):
+		begin = t.end.low
+	default:
+		return failed(Reset, false, 0)
+	}
 	inside, possible := v.counts(), 0.0
+	share := max(min((now.high-v.Sent)/v.window.low, 1), 0) // of the previous window that still counts
 	for _, e := range t.entries {
-		possible += e.most
-		if e.low > begin+1 && e.high <= v.Sent {
+		if e.high < begin {
+			possible += e.most * share
+		} else {
+			possible += e.most
+		}
+		if e.low > t.end.high-v.window.low+1 && e.high <= v.Sent {
 			inside += e.least
 		}
 	}
@@ -348,22 +406,11 @@ func (v *view) inWeighted(t *track) step {
 		most = min(most, v.Quota-v.cost*inside)
 	}
 	least := v.Quota - v.cost*possible - 1
-	if v.Window == 0 {
+	if v.Window == 0 && math.IsInf(begin, -1) {
 		least = t.shown - 1
 	}
 	s := v.between(t, least, most)
-	s.filled = filled
-	now := v.ending(span{v.Sent, math.Inf(1)})
-	fits, wider := v.agrees(now, t.end)
-	switch {
-	case !s.ok:
-	case fits:
-		s.wider = wider
-	case v.Received >= t.end.low-1 && v.begins(t, now):
-		s.rolls = true
-	default:
-		return failed(Reset, false, 0)
-	}
+	s.filled, s.rolls, s.begin, s.wider = filled, rolls, begin, wider
 	return s
 }
 
@@ -374,19 +421,20 @@ func (v *view) commit(t *track, s step) {
 		v.jitter = s.wider
 		t.end.low -= s.wider
 	}
-	t.deficit = s.deficit
+	t.deficit, t.begin = s.deficit, s.begin
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
 	switch {
 	case s.rolls:
+		v.windows++
 		t.end, t.rolled = now, v.Received
 	case v.tillUnit():
 	case v.kind == fixedWindow || v.kind == weighted:
-		t.end = t.end.and(now)
-	case v.Pending == 0:
+		t.end = t.end.and(v.ending(t.end))
+	case v.Pending == 0 && !v.capped:
 		t.end = now // of base
 	}
 	t.shown = v.Remaining
-	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
+	if (v.Pending > 0 || v.capped) && !s.rolls { // the base stays while requests overlap
 		t.asked += float64(1 + v.Others)
 		if v.Sent >= t.at.high {
 			t.since += v.counts()
@@ -394,5 +442,5 @@ func (v *view) commit(t *track, s step) {
 		return
 	}
 	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
-	t.left, t.base = max(min(v.Remaining+1, s.filled), v.Remaining), v.Remaining
+	t.left, t.base, t.low = max(min(v.holds+1, s.filled), v.holds), v.holds, s.low
 }

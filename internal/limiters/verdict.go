@@ -1,6 +1,7 @@
 package limiters
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,18 +54,23 @@ func (r *Run) diagnose(now Response) Doubt {
 	case r.stays(now) >= least && r.falls.number == 0: // Remaining never falls
 		return r.doubt(Spent, Remaining, r.upwards(now, f.most))
 	}
-	if d, ok := r.changed(); ok {
+	if d, ok := r.changed(kinds); ok {
 		return d
 	}
 	switch {
 	case f.number == Reset:
-		d := r.doubt(Clock, Reset, r.course())
-		d.Certain = d.Certain && r.terms.Window > 0 // the jitter of an unknown window is unknown
-		return d
+		return r.untrue(r.course())
 	case !f.early:
 		return r.doubt(Back, Remaining, now.Remaining, max(f.most, 0))
 	}
 	return r.doubt(Spent, Remaining, r.upwards(now, f.most))
+}
+
+// untrue returns a doubt about the resets.
+func (r *Run) untrue(how string) Doubt {
+	d := r.doubt(Clock, Reset, how)
+	d.Certain = d.Certain && r.terms.Window > 0 // the jitter of an unknown window is unknown
+	return d
 }
 
 // doubt returns a doubt that is certain unless several counters can explain it.
@@ -72,9 +78,19 @@ func (r *Run) doubt(rule Rule, number Number, args ...any) Doubt {
 	return Doubt{rule, !r.apart, number, args}
 }
 
-// changed returns the fault that is shown by the first change with which a model explains all
+// A change is one number of a limiter that is not as announced, and the doubt if it explains all
 // responses.
-func (r *Run) changed() (d Doubt, ok bool) {
+type change struct {
+	possible bool
+	terms    Terms
+	of       func(*Response) // nil is no change of the responses
+	windows  int             // windows that have to follow the first one
+	doubt    Doubt
+}
+
+// changed returns the fault that is shown by the first change with which one counter explains all
+// responses. Its kind is one of the first ones.
+func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	quota, window := r.terms.Quota, r.terms.Window
 	longest, highest, rises := 0.0, 0.0, 0
 	for i, e := range r.events {
@@ -83,26 +99,59 @@ func (r *Run) changed() (d Doubt, ok bool) {
 			rises++
 		}
 	}
-	inSeconds := func(reset float64) float64 { return math.Ceil(reset / 1000) }
-	untilEnd := func(reset float64) float64 { return max(window-reset, 0) }
-	switch {
-	case longest >= 1000 && r.explained(r.terms, ofReset(inSeconds)):
-		return r.doubt(Unit, Reset, "milliseconds"), true
-	case r.explained(Terms{highest + 1, window}, nil):
-		return r.doubt(Applied, Quota, quota, highest), true
-	case rises > 2 && r.explained(r.terms, func(e *Response) { e.Remaining = quota - e.Remaining }):
-		return r.doubt(Spent, Remaining, "it seems to be what is used"), true
-	case longest <= window+1 && r.explained(r.terms, ofReset(untilEnd)):
-		return r.doubt(Clock, Reset, "it seems to be the time that has passed"), true
-	case window <= 0:
-		return Doubt{}, false
+	inSeconds := ofReset(func(reset float64) float64 { return math.Ceil(reset / 1000) })
+	untilEnd := ofReset(func(reset float64) float64 { return max(window-reset, 0) })
+	used := func(e *Response) { e.Remaining = quota - e.Remaining }
+	list := []change{
+		{longest >= 1000, r.terms, inSeconds, 0, r.doubt(Unit, Reset, "milliseconds")},
+		{highest > 0 && highest+1 != quota, Terms{Quota: highest + 1, Window: window}, nil, 0, r.doubt(Applied, Quota, quota, highest)},
+		{rises > 2, r.terms, used, 0, r.doubt(Spent, Remaining, "it seems to be what is used")},
+		{longest <= window+1, r.terms, untilEnd, 0, r.doubt(Clock, Reset, "it seems to be the time that has passed")},
 	}
 	for _, factor := range []float64{2, 0.5, 0.001} {
-		if r.explained(Terms{quota, factor * window}, nil) {
-			return r.doubt(Window, Quota, factor*window, window), true
+		w, possible := factor*window, window > 0 && (among == kinds || factor >= 0.5)
+		list = append(list, change{possible, Terms{Quota: quota, Window: w}, nil, several(among), r.doubt(Window, Quota, w, window)})
+	}
+	for _, c := range list {
+		if c.possible && r.explained(among, c.terms, c.of) >= c.windows {
+			return c.doubt, true
 		}
 	}
-	return r.doubt(Clock, Reset, r.course()), r.explained(r.terms, func(e *Response) { e.Reset = -1 })
+	if among == kinds && r.wrong.number != Reset {
+		return Doubt{}, false
+	}
+	return r.returns(among, cmp.Or(window, longest))
+}
+
+// returns returns the fault of a reset that does not end when the quota is back.
+func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
+	none := func(e *Response) { e.Reset = -1 }
+	for _, factor := range []float64{1, 2, 0.5} {
+		switch {
+		case among < kinds && factor < 2 && r.surprises() < 3:
+		case r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none) < several(among):
+		case factor == 1:
+			return r.untrue(r.course()), true
+		default:
+			return r.untrue(fmt.Sprintf("what was used is back every %g s", factor*window)), true
+		}
+	}
+	return Doubt{}, false
+}
+
+// surprises returns how often the quota was back before the reset had ended, or was not back
+// afterwards. A restart or another server explains one or two.
+func (r *Run) surprises() (n int) {
+	for i, e := range r.events[1:] {
+		before := r.events[i]
+		full := e.Remaining >= r.full(&e)
+		early := full && e.Remaining > before.Remaining+r.Cost()*float64(e.Pending) && e.Received < before.Sent+before.Reset-rounding
+		late := !full && before.Reset >= 0 && e.Sent > before.Received+before.Reset+rounding
+		if early || late {
+			n++
+		}
+	}
+	return n
 }
 
 // ofReset is a change of the reset, if there is one.
@@ -114,10 +163,19 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 	}
 }
 
-// explained reports whether a model with one counter explains the responses with other terms, or
-// with a change; nil is no change.
-func (r *Run) explained(terms Terms, change func(*Response)) bool {
-	return slices.ContainsFunc(newModels(), func(m *model) bool {
+// several returns how many windows have to follow the first one, so that a restart does not explain
+// a fault as well. If no model of any kind is left, the first window shows it.
+func several(among kind) int {
+	if among < kinds {
+		return 2
+	}
+	return 0
+}
+
+// explained returns how many windows followed the first one if a model with one counter explains the
+// responses with other terms, or with a change. It returns -1 if none does. nil is no change.
+func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int) {
+	for _, m := range newModels()[:among] {
 		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
 		unexplained := func(e Response) bool {
 			if change != nil {
@@ -125,8 +183,11 @@ func (r *Run) explained(terms Terms, change func(*Response)) bool {
 			}
 			return !m.add(&e, &terms, r.Cost(), 1)
 		}
-		return !slices.ContainsFunc(r.events, unexplained)
-	})
+		if !slices.ContainsFunc(r.events, unexplained) {
+			return m.windows
+		}
+	}
+	return -1
 }
 
 // stays returns how many requests were served since Remaining changed last.
@@ -138,6 +199,45 @@ func (r *Run) stays(now Response) int {
 		}
 	}
 	return same
+}
+
+// stands reports whether Remaining stays the same although more requests were served than all
+// counters together can have given back.
+func (r *Run) stands() bool {
+	first := len(r.events) - 1
+	now, longest := r.events[first], r.terms.Window
+	served, away := 0.0, 0.0 // away: its unit cannot be back
+	for i, e := range slices.Backward(r.events) {
+		if e.Outcome == Refused || e.Remaining != now.Remaining {
+			break
+		}
+		reset := e.Reset
+		if reset < 0 { // the next token
+			reset = 0.9*(r.terms.Window-1)/r.terms.Quota + rounding
+		}
+		served += e.counts()
+		if now.Received < e.Sent+reset-rounding {
+			away += e.counts()
+		}
+		first, longest = i, max(longest, e.Reset)
+	}
+	if missing := (r.terms.Quota - now.Remaining) / r.Cost(); away > maxTracks*max(missing, 1) {
+		return true
+	}
+	if r.falls.least > 0 || longest <= 0 {
+		return false
+	}
+	// Remaining has never moved, so units came back at the rate of the policy at most.
+	from := &r.events[first]
+	back := maxTracks + (now.Received-from.Sent)*r.terms.Quota/longest
+	if from.Reset >= 0 && now.Received >= from.Sent+from.Reset-rounding { // a window may have ended
+		back += maxTracks
+	}
+	if served <= back {
+		return false
+	}
+	lowered := Terms{Slope: r.slope()}
+	return slices.ContainsFunc(r.events[first:], func(e Response) bool { return !lowered.caps(&e) })
 }
 
 // upwards describes how Remaining does not fall.
