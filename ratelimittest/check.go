@@ -403,8 +403,8 @@ func (c *checker) redirects() bool {
 	return c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
 }
 
-// storable reports whether the header permits a cache to reuse the response. Without a permission
-// a cache may do so too, but then the server has no fault.
+// storable reports whether the header permits a cache to reuse the response. A cache may reuse others
+// too, but that is no fault of the server.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false

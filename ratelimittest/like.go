@@ -82,9 +82,9 @@ func limit(name string, quota, window int64, unit ratelimit.Unit, kind Kind) Lim
 //	…
 //	api.Limits[0].Policy.Quota = 3
 //
-// "nginx", "haproxy" and "bare429" announce nothing, and refuse without Retry-After. "openai" and
-// "anthropic" count a token for every four bytes of a request, at least one, as input and again as
-// output. The error for another name lists the names.
+// "nginx", "haproxy" and "bare429" announce nothing, and refuse without Retry-After. For "openai" and
+// "anthropic" a request of n bytes takes n ÷ 4 input tokens, at least one, and as many output tokens.
+// The error for another name lists the names.
 func Like(vendor string) (*API, error) {
 	var names []string
 	for _, v := range vendors {

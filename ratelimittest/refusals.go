@@ -58,9 +58,8 @@ func (s *suspect) note(left int64, r *run) {
 	}
 }
 
-// early checks that a request is refused only when nothing remains of a limit in the refusal. This
-// limit must have had nothing left when the request was sent. A refusal without limits may be by
-// any limit of the server.
+// early checks a refusal: one of the limits that it announces must have had nothing remaining when the
+// request was sent. A refusal without limits may be by any limit of the server.
 func (x *exchange) early() {
 	s := suspect{left: math.MaxInt64, field: ratelimit.LimitField}
 	exhausted := slices.ContainsFunc(x.joined, joined.exhausted)
