@@ -54,7 +54,7 @@ type Cost struct {
 type Gate struct {
 	// MaxWait is the longest wait that is obeyed; 0, or less, is DefaultMaxWait. After it one
 	// request is sent as a probe. Each refused probe makes the next wait 1.5 times as long, up
-	// to the wait that the server asks for.
+	// to the wait that the server asks for, until a request is served.
 	MaxWait time.Duration
 	// Pace also spaces requests by Advice.Pace. A request whose deadline comes before its
 	// turn is sent at once.
