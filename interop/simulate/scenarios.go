@@ -110,7 +110,7 @@ var shortAnswers = []scenario{
 	{name: "fixed window, always says r=50", ideal: 50, load: jobs300,
 		server: short(fifty, untrue(always), refuseTooMany), wanted: wanted{seconds: 63, refused: 90}},
 	{name: "fixed window, random r and t", loses: "Transport obeys numbers that mean nothing", ideal: 50, load: jobs300,
-		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 80, refused: 38}},
+		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 84, refused: 38}},
 }
 
 // first is an unlimited server for 50 requests at once.
