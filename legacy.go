@@ -45,8 +45,7 @@ const (
 
 const defaultName = "default"
 
-// Packages older and text repeat some of these constants. This line does not compile if they
-// differ.
+// This line does not compile if the constants that packages older and text repeat differ.
 var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
 // ParseAny reads the limits that h announces in any form that servers are known to send. These are

@@ -107,8 +107,7 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	h[text.RetryAfterKey] = []string{value}
 }
 
-// obeysRetryAfter reports whether a Retry-After counts in a response with a status. On a success that
-// announces limits in an older form it counts only if a limit is exhausted.
+// obeysRetryAfter reports whether a Retry-After counts in a response with a status.
 func (a *Advice) obeysRetryAfter(status int) bool {
 	return a.Refused || status/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()
 }
