@@ -57,14 +57,6 @@ func addLine(h http.Header, key string, line []string) {
 	}
 }
 
-// withoutCurrent returns a copy of a header without the current fields.
-func withoutCurrent(h http.Header) http.Header {
-	h = maps.Clone(h)
-	delete(h, draft.PolicyKey)
-	delete(h, draft.LimitKey)
-	return h
-}
-
 // fieldName returns the usual spelling of a key of http.Header.
 func fieldName(key string) string {
 	switch key {
