@@ -270,7 +270,8 @@ func (o Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
 	}
-	if a.follow(resp.StatusCode); zero && a.Source == SourceNone {
+	if a.follow(resp.StatusCode); zero && a.Wait == 0 && !a.Final {
+		a.Limit = Limit{}
 		a.overrule(0, SourceRetryAfter)
 	}
 	a.Asked = a.Wait

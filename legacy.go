@@ -66,9 +66,9 @@ var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|
 // Remaining is rounded down, and Reset is rounded up. A reset in the past is 0. A negative
 // remaining is 0, unless the quota is unlimited. Numbers above MaxInteger become MaxInteger.
 //
-// In a reset, a number from 1e9 on is a point in time. The time until it is counted from the field
-// Date. It is counted from o.Now if Date is absent or more than a day off, or if the response comes
-// from a cache. If nothing decides whether a smaller number is in seconds or milliseconds, it is
+// In a reset, a number from 1e9 on is a point in time. Reset is then the time from the field Date to
+// that point. o.Now takes the place of Date if Date is absent or more than a day off, or if the response
+// comes from a cache. If nothing decides whether a smaller number is in seconds or milliseconds, it is
 // read as seconds, and Guessed is set.
 //
 // ParseAny also reads some malformed current fields, and the form of the draft that follows

@@ -437,8 +437,8 @@ func leftOf(l *Limit, p *Policy, i int) tightness {
 	return of
 }
 
-// compare is below 0 if l is tighter than m, a limit of the same unit, and 0 if only their
-// order decides.
+// compare compares limits of the same unit. It is below 0 if l is tighter, and 0 if only their order
+// decides.
 func (l tightness) compare(m tightness) int {
 	return cmp.Or(cmp.Compare(l.remaining, m.remaining), cmp.Compare(m.reset, l.reset))
 }

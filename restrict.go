@@ -164,9 +164,9 @@ func changed(f, out Fields) bool {
 	})
 }
 
-// sideBySide returns the members of both sides, for names with different meanings. It drops
-// a policy that does not count requests if a limit of requests on the other side has its
-// name. That limit would otherwise be read in the unit of the policy.
+// sideBySide returns the members of both sides, for names with different meanings. A limit of requests
+// on one side may have the name of a policy in another unit on the other side. If the limit has no
+// policy of its own, that policy is dropped. The limit would otherwise be read in its unit.
 func sideBySide(upstream, own Fields) Fields {
 	upstream, own = upstream.explicit(), own.explicit()
 	f, g := upstream.without(&own), own.without(&upstream)

@@ -72,9 +72,9 @@ type Transport struct {
 	Observe func(*http.Request, ratelimit.Advice)
 	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
 	// request waits as long as the refusal asks, and then at the end of the queue. A request
-	// is sent again if the Gate remembers its key, and if it has no body or a GetBody. After a 503,
-	// unless its wait is that of Advisor.Refused, it must also have the method GET, HEAD, OPTIONS or
-	// TRACE, or an Idempotency-Key.
+	// is sent again if the Gate remembers its key, and if it has no body or a GetBody. After a 503
+	// the request must also have the method GET, HEAD, OPTIONS or TRACE, or an Idempotency-Key or
+	// X-Idempotency-Key. A 503 whose wait comes from Advisor.Refused is exempt.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned. Its body is cut
 	// to the first 64 KiB, and to what came within a second. If the context is cancelled, its
@@ -259,8 +259,9 @@ func isSafe(method string) bool {
 	return false
 }
 
-// sendAgain sends a refused request again, after the wait. If the deadline comes first, or nothing
-// would delay the request, it returns the refusal without advice, so that there is no further try.
+// sendAgain sends a refused request again, after the wait. It returns the refusal and a zero Advice if
+// the deadline comes first, if the Gate does not remember the key, or if GetBody fails. The zero Advice
+// ends the tries.
 func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *terms) (*http.Response, ratelimit.Advice, error) {
 	keepBody(refusal)
 	r.trip.Follows = false

@@ -84,8 +84,9 @@ func must(form string, err error) {
 	}
 }
 
-// written returns the time from which resets that are points in time count. Dialect.Set drops its
-// fraction and adds whole seconds. So it is the next second if a reset would otherwise be early.
+// written returns the time to pass to Dialect.Set, which drops the fraction of a second and adds whole
+// seconds to write a reset as a point in time. It is the next second if a written reset would otherwise
+// be early.
 func (v *visit) written() time.Time {
 	second := v.now.Truncate(time.Second)
 	for i := range v.states {

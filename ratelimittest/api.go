@@ -50,8 +50,8 @@ func (a *API) Counts() Counts {
 	return a.counts
 }
 
-// mostClients is how many keys are remembered. Requests contain the keys, so their number is
-// bounded: one more key, and all are forgotten with what they have used.
+// mostClients is how many keys are remembered. Clients choose the keys, so their number is
+// bounded: when one more key comes, all remembered keys are dropped, and their counters too.
 const mostClients = 10_000
 
 // A keyHash takes the place of a key, which may be long.

@@ -23,8 +23,8 @@ import (
 // therefore also require the fields. Keys of http.Header must be canonical, as for [ratelimit.Parse].
 //
 // A malformed field has one finding, because strict clients ignore the field (draft-11 Section 7).
-// Check reads no body, and older fields only to find contradictions to the current fields. A
-// response in the form of the next draft has one note, and is not checked further.
+// Check does not read the body. It reads older fields only to find numbers that contradict the current
+// fields. A response in the form of the next draft has one note, and is not checked further.
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil

@@ -218,8 +218,8 @@ func (c *counter) wait(n int64) time.Duration {
 	return c.left(c.begin)
 }
 
-// longLog bounds the memory of a log. While it has more entries, units that are used shortly after
-// one another share an entry, and come back with the last of them.
+// longLog bounds the memory of a log. If a log has more entries, units that are used shortly after one
+// another share an entry. All units of an entry come back when its last unit does.
 const longLog = 4096
 
 // take uses n units. state was called before.

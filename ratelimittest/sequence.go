@@ -196,8 +196,8 @@ func (x *exchange) report(f Finding) {
 	}
 }
 
-// doubt reports a finding that other clients may explain. certain reports whether there is no
-// explanation but a fault if the client is alone.
+// doubt reports a finding that other clients may explain. It is a note then. certain is true if only a
+// fault explains the finding of a client that is alone.
 func (x *exchange) doubt(certain bool, f Finding) {
 	if !certain || !x.Alone {
 		f.Level = LevelNote

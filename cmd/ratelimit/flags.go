@@ -76,7 +76,7 @@ func flagError(flags *flag.FlagSet, err error) error {
 }
 
 // parseAnywhere parses flags before, between and after the other arguments, because package flag
-// stops at the first other argument. All arguments after "--" are others.
+// stops at the first other argument. Arguments after "--" are never read as flags.
 func parseAnywhere(flags *flag.FlagSet, args []string) error {
 	others := []string{"--"}
 	for {

@@ -52,7 +52,7 @@ type line struct {
 }
 
 // add adds a response, and returns its line. If the response was lost, resp is nil, and err is the
-// cause. It is nil if the end of the run cut the request off.
+// cause. If the end of the run cut the request off, err is nil too.
 func (r *probeReport) add(resp *http.Response, err error, sent, received time.Time) line {
 	l := line{At: sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: sent, received: received}
 	for _, f := range r.sequence.Add(resp, sent, received) {

@@ -155,8 +155,8 @@ func (s *serving) faultOf(p ratelimit.Policy) string {
 	return ""
 }
 
-// complete makes the API. It tries one first, because an API panics if a form has no room for its
-// limits.
+// complete makes the API. It sends a request to a second API with the same flags, because an API panics
+// if a form cannot express the limits. complete returns that panic as an error.
 func (s *serving) complete(args int) (err error) {
 	if err := s.fault(args); err != nil {
 		return err
