@@ -18,7 +18,7 @@ import (
 	"github.com/httpfields/ratelimit/obey"
 )
 
-// A bucket is a server that limits tokens: quota at most, of which rate come back each second.
+// A bucket is a server that limits tokens: at most quota of them, and rate come back each second.
 type bucket struct {
 	quota, rate float64
 	takes       time.Duration // for a response; 0 is 20 ms

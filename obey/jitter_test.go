@@ -56,3 +56,38 @@ func TestGateJitter(t *testing.T) {
 		})
 	}
 }
+
+// The wait of a key becomes that of one of its routes, when another route is answered. It gets no
+// second random part.
+func TestGateJitterTwoRoutes(t *testing.T) {
+	const clients, asked, jitter = 40, 5 * time.Minute, time.Minute
+	for _, refusal := range []string{"Retry-After: 300", `RateLimit: "a";r=0;t=300`, "RateLimit: \"a\";r=0;t=9\nRetry-After: 300"} {
+		trial.InBubble(t, refusal, func(t *testing.T) {
+			for range clients {
+				start, refused := time.Now(), false
+				base := trial.RoundTripFunc(func(r *http.Request) (*http.Response, error) {
+					switch {
+					case r.URL.Path == "/slow":
+						time.Sleep(time.Second)
+					case !refused:
+						refused = true
+						return trial.ResponseOf("HTTP/1.1 429 \n" + refusal), nil
+					}
+					return trial.ResponseOf("HTTP/1.1 200 "), nil
+				})
+				client := &http.Client{Transport: &Transport{Base: base, Gate: &Gate{Jitter: jitter}}}
+				get := func(path string) {
+					_, err := client.Get("http://a.example" + path)
+					require.NoError(t, err)
+				}
+				go get("/slow")
+				synctest.Wait()
+				get("/a")
+				time.Sleep(2 * time.Second) // the answer of /slow arrives
+				get("/a")
+				require.GreaterOrEqual(t, time.Since(start), asked)
+				require.LessOrEqual(t, time.Since(start), asked+jitter)
+			}
+		})
+	}
+}

@@ -440,7 +440,7 @@ func (y *reply) about(t *trip) machine.Answer {
 	}
 	if a.Exhausted() {
 		if a.Refused, a.RetryAfter = y.Refused, y.RetryAfter; a.RetryAfter {
-			a.Wait = y.Wait
+			a.Wait, a.Jittered = y.Wait, y.Jittered
 		}
 	}
 	return a

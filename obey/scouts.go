@@ -22,7 +22,8 @@ const (
 // whole key waits, unless scouts have shown that such waits are those of the route alone.
 func (k *key) learnRefusal(t *trip, y *reply) {
 	x := t.part
-	x.learn(&t.Trip, &y.advice, &machine.Answer{Refused: true, Wait: y.Wait, RetryAfter: y.RetryAfter}, y.received)
+	refusal := machine.Answer{Refused: true, Wait: y.Wait, RetryAfter: y.RetryAfter, Jittered: y.Jittered}
+	x.learn(&t.Trip, &y.advice, &refusal, y.received)
 	v := x.machine.Ask(y.now, &machine.Trip{})
 	if y.Wait == 0 || v.Open {
 		return

@@ -249,12 +249,15 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	if !m.until.Before(until) {
 		return false
 	}
-	m.until, m.reason = until, Backoff
-	if a.Wait > 0 {
-		m.until, m.reason = until.Add(Late(m.Jitter)), Limit
-		if a.RetryAfter {
-			m.reason = RetryAfter
-		}
+	m.until, m.reason = until, Limit
+	switch {
+	case a.Wait == 0:
+		m.reason = Backoff
+	case a.RetryAfter:
+		m.reason = RetryAfter
+	}
+	if a.Wait > 0 && !a.Jittered {
+		m.until = until.Add(Late(m.Jitter))
 	}
 	return true
 }
@@ -316,7 +319,7 @@ func (m *Machine) Take(now time.Time) (a Answer) {
 		a.Stocks = append(a.Stocks, s)
 	}
 	if now.Before(m.until) && m.probing && m.reason != Backoff {
-		a.Wait, a.RetryAfter, a.Refused = m.until.Sub(now), m.reason == RetryAfter, true
+		a.Wait, a.RetryAfter, a.Refused, a.Jittered = m.until.Sub(now), m.reason == RetryAfter, true, true
 		m.until, m.probing = time.Time{}, false
 	}
 	m.limits, m.pace, m.spacing = nil, 0, 0

@@ -33,8 +33,8 @@ func TestTake(t *testing.T) {
 		{"nothing", Answer{}, 0, Answer{}, true},
 		{"something left", Answer{Stocks: []Stock{stockOf("a", 5, time.Minute)}}, 0, Answer{Stocks: []Stock{stockOf("a", 5, time.Minute)}}, true},
 		{"requests under way", Answer{Stocks: []Stock{stockOf("a", 5, time.Minute)}}, 3, Answer{Stocks: []Stock{stockOf("a", 5, time.Minute)}}, true},
-		{"an exhausted limit", Answer{Wait: time.Minute, Stocks: []Stock{stockOf("a", 0, time.Minute)}}, 0, Answer{Wait: time.Minute, Refused: true, Stocks: []Stock{stockOf("a", 0, time.Minute)}}, true},
-		{"Retry-After of a refusal", Answer{Wait: time.Minute, Refused: true, RetryAfter: true}, 0, Answer{Wait: time.Minute, Refused: true, RetryAfter: true}, true},
+		{"an exhausted limit", Answer{Wait: time.Minute, Stocks: []Stock{stockOf("a", 0, time.Minute)}}, 0, Answer{Wait: time.Minute, Refused: true, Jittered: true, Stocks: []Stock{stockOf("a", 0, time.Minute)}}, true},
+		{"Retry-After of a refusal", Answer{Wait: time.Minute, Refused: true, RetryAfter: true}, 0, Answer{Wait: time.Minute, Refused: true, RetryAfter: true, Jittered: true}, true},
 		{"Retry-After of a redirection stays", Answer{Wait: time.Minute, RetryAfter: true}, 0, Answer{}, false},
 		{"a backoff stays", Answer{Refused: true}, 0, Answer{}, false},
 	} {

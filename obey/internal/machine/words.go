@@ -29,6 +29,7 @@ type Answer struct {
 	AtOnce     int64         // how many requests may be under way, 0 if no policy bounds that
 	Stocks     []Stock       // the limits whose remaining units are known
 	RetryAfter bool          // Retry-After decided Wait: it overrides exhausted limits
+	Jittered   bool          // Wait contains its random part already
 	Elsewhere  bool          // the Machines of parts know what remains, and wait after refusals
 	Explained  bool          // the Machine of a part explains the refusal
 }
