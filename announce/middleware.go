@@ -65,8 +65,8 @@ type Middleware struct {
 	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
 	// returns an error, only Done of the Decision is used.
 	Take func(*http.Request) (Decision, error)
-	// Dialects are older forms that are written too. If two write what remains into one field, the
-	// first counts. Each adds about two microseconds to a request.
+	// Dialects are older forms that are written too. If two of them write what remains into the same
+	// field, the first one counts. Each dialect adds about two microseconds to a request.
 	Dialects []*ratelimit.Dialect
 	// OnError is called if Take fails. If it answers the request, it must return true. If it
 	// returns false, or is nil, the request passes.
@@ -137,7 +137,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass calls next. Handlers in front may read the pattern, and net/http removes the form's files.
+// pass calls next, and copies back what handlers in front and net/http may still use of the request.
 func (s *serving) pass() {
 	status := http.StatusInternalServerError // if next panics and a handler in front recovers
 	r := s.request.WithContext(s)
