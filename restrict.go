@@ -128,7 +128,7 @@ func difference(p, q *Policy) string {
 }
 
 // restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted and only one has
-// a Reset, the window of the other still counts: a client must not wait less than before.
+// a Reset, the window of the other still counts, because a client of the other limit would wait for it.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {

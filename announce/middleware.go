@@ -4,10 +4,10 @@
 //	limiter := &announce.Middleware{Take: take} // take asks your rate limiter
 //	http.ListenAndServe(addr, limiter.Handler(mux))
 //
-// A [Middleware] writes RateLimit-Policy and RateLimit, and the older forms that your clients know.
-// It answers a request over a limit with 429, Retry-After and a problem document (RFC 9457). In
-// front of a reverse proxy it joins its limits with those from upstream. To refuse a request in a
-// handler, call [Refuse]. A gateway without net/http calls [ratelimit.RestrictHeader].
+// A [Middleware] writes RateLimit-Policy and RateLimit, and the older forms that your clients know. It
+// answers a request over a limit with 429, Retry-After and a problem document (RFC 9457). In front of a
+// reverse proxy it joins its limits with upstream's. To refuse a request in a handler, call [Refuse]. A
+// gateway without net/http calls [ratelimit.RestrictHeader].
 //
 // # Kinds of limiters
 //

@@ -133,8 +133,8 @@ func keepOutOfTrailers(h http.Header) {
 	}
 }
 
-// writes passes the dialects of a Handler behind to one in front, and reports whether that will write
-// them, from all limits. After a hijack it will not: it has already announced.
+// writes asks a Handler in front to write the dialects of a Handler behind, and reports whether it
+// will. After a hijack it will not, because it has already announced.
 func (s *serving) writes(dialects []*ratelimit.Dialect) bool {
 	if s == nil || !s.announces() {
 		return s != nil && s.outer.writes(dialects)

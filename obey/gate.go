@@ -381,8 +381,8 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 	return prices
 }
 
-// answerOf converts the advice of the answer to a request with these prices for the machine.
-// It appends the limits to stocks, so that the caller can provide the memory.
+// answerOf converts an advice for the machine. prices are what the answered request takes. answerOf
+// appends the limits to stocks, so that the caller can provide the memory.
 func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
 	out := machine.Answer{
 		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, AtOnce: atOnce(a.Fields.Policies), Stocks: stocks,

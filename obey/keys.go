@@ -118,8 +118,8 @@ type key struct {
 	scope *scope        // nil while only one route has been answered
 }
 
-// lines returns the line of a key and those of its parts. The line of a part whose wait holds for the
-// whole key has the name of the key.
+// lines returns the line of a key and the lines of its parts. The line of a part whose wait holds for
+// the whole key has the name of the key.
 func (k *key) lines() []*line {
 	list := []*line{&k.line}
 	for _, x := range k.parts() {

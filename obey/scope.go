@@ -323,7 +323,7 @@ func (p *Pass) learn(a *ratelimit.Advice, resource string, received, now time.Ti
 	k.learnReply(p, &reply{answerOf(a, p.trip.Prices, nil), *a, resource, older, received, now, false})
 }
 
-// isSole reports whether only one route has been answered, and takes note of the answer.
+// isSole reports whether only one route has been answered. It remembers the answer.
 func (k *key) isSole(name routeName, refused bool) bool {
 	if k.sole == nil {
 		k.sole = &route{name: routeName{strings.Clone(name.path), name.writes}}
@@ -518,8 +518,8 @@ func (x *part) note(r *route, s *machine.Stock, end time.Time) {
 }
 
 // agrees reports whether a stock may describe this unnamed limit: the quotas are equal, the resets are
-// one instant, and no more is left than when the request was sent. If resets move from answer to
-// answer, as until a bucket is full, they agree with all others that move.
+// one instant, and no more is left than when the request was sent. A reset that moves from answer to
+// answer, such as the time until a bucket is full, agrees with any other that moves.
 func (x *part) agrees(p *Pass, y *reply, s *machine.Stock, moves bool) bool {
 	switch {
 	case s.Quota != x.quota:

@@ -593,10 +593,10 @@ func olderKey(fields []older.Field, read *ratelimit.Fields, policy string, role 
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older limit. It also reports whether
-// such a current limit has the Reset of the older limit, give or take a second. Both are true if there
-// is no current limit. A later older Reset agrees too if another current limit resets at least as late,
-// because [ratelimit.RestrictHeader] writes such a Reset.
+// agrees compares an older limit with the current limits. remaining reports whether one of these has
+// the same Remaining. reset reports whether such a limit has the same Reset, give or take a second.
+// Both are true if there is no current limit. The older Reset may also be later, but no later than the
+// Reset of another current limit, because [ratelimit.RestrictHeader] writes such a Reset.
 func (c *checker) agrees(old *ratelimit.Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

@@ -119,7 +119,7 @@ var modelRules = [limiters.Rules]*rule{
 	limiters.Overdrawn: {"L5", "", LevelShould, "more requests were served after " + draft.Remaining + " was 0 than can have come back: refuse them, or announce what remains"},
 	limiters.Applied:   {"P6", "", LevelShould, "let " + draft.Quota + " be the quota that is applied: it is %.0f, but " + draft.Remaining + " is never more than %.0f"},
 	limiters.Window:    {"P6", "", LevelShould, "let " + draft.Window + " be the window that is applied: it seems to be %g s, not %g s"},
-	limiters.Back:      {"P6", "", LevelShould, "let " + draft.Quota + " and " + draft.Window + " be those that are applied: " + draft.Remaining + " is %.0f, but must be at least %.0f by now"},
+	limiters.Back:      {"P6", "", LevelShould, "let " + draft.Quota + " and " + draft.Window + " be the quota and window that are applied: " + draft.Remaining + " is %.0f, but must be at least %.0f by now"},
 }
 
 // The other rules of a Sequence.

@@ -316,7 +316,7 @@ var kindsAbout = map[string]string{
 	"restarts in the middle":                       "forgets all, and goes on as another kind of limiter",
 	"a restart of the same kind":                   "forgets all, and goes on as before",
 	"30 % are free":                                "three in ten requests cost nothing",
-	"half are free, and silent":                    "every second request costs nothing and gets no limits",
+	"half are free, and silent":                    "every second request costs nothing, and its response has no limits",
 	"failed requests are not counted":              "one in ten fails with 500, at no cost",
 	"failed requests are counted":                  "one in ten fails with 500, and costs as the others",
 	"only failed requests count (20 %)":            "like skipSuccessfulRequests of express-rate-limit",

@@ -38,8 +38,8 @@ func FieldsOf(policies, limits string) ratelimit.Fields {
 	return f
 }
 
-// RandomFields returns fields whose members often match those of other random fields. Some have an
-// unknown remaining, or occur twice.
+// RandomFields returns fields whose members often match members of other random fields. Some members
+// have an unknown remaining, or occur twice.
 func RandomFields(rnd *rand.Rand) ratelimit.Fields { return FieldsOf(trial.RandomPair(rnd, false)) }
 
 // OwnFields returns random valid fields of a gateway.

@@ -106,9 +106,9 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t. If
-// the families differ, what remains must be equal (Kong). A tally with only a reset has no number
-// to compare.
+// mayBelongTo reports whether the numbers of an unnamed tally can belong to the policy of t. If the
+// families differ, what remains must be equal (Kong). A tally with only a reset has no number to
+// compare.
 func (u *tally) mayBelongTo(t *tally, units int64) bool {
 	return t.policy != "" && t.numbers() && u.agrees(t) && (u.share == t.share || !u.numbers()) &&
 		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&

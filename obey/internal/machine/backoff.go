@@ -9,7 +9,7 @@ import (
 const (
 	firstBackoff = 300 * time.Millisecond // until a request is served after one
 	leastBackoff = 100 * time.Millisecond
-	// mostBackoff is also how long a request waits for those under way if all of them hang.
+	// mostBackoff is also how long a request waits for the requests under way if all of them hang.
 	mostBackoff = 32 * time.Second
 )
 
