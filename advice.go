@@ -192,8 +192,8 @@ func (a *Advice) why() string {
 	return strings.Join(parts, ", ")
 }
 
-// hasLimit reports whether Limit can be shown. Next to a Retry-After, a limit with neither name nor
-// reset looks like no limit.
+// hasLimit reports whether Limit can be shown. Next to a Retry-After, a limit that has neither a name
+// nor a reset cannot be told from no limit.
 func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
@@ -234,10 +234,10 @@ func Advise(resp *http.Response, received time.Time) Advice {
 // The first of these that is present decides the wait:
 //
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it is obeyed only
-//     next to well-formed limits of the current or the next draft, or if nothing remains of a
-//     limit. On any other success it is ignored: it repeats a reset, or is a hint when to poll this
-//     one resource. In a refusal, a Retry-After of 0 counts only if the response contains no longer
-//     wait, because some servers cut off fractions of a second.
+//     next to well-formed limits of the current or the next draft, or if nothing remains of a limit. On
+//     any other success it is ignored: there it repeats a reset, or suggests when to poll this one
+//     resource. In a refusal, a Retry-After of 0 counts only if the response contains no longer wait,
+//     because some servers cut off fractions of a second.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
@@ -281,7 +281,7 @@ func (o Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	return a
 }
 
-// judge calls Advisor.Refused. It returns the wait that counts if there is no Retry-After.
+// judge calls Advisor.Refused, and returns its wait, which counts if there is no Retry-After.
 func (o *Advisor) judge(a *Advice, resp *http.Response) (unlessAsked time.Duration) {
 	if o.Refused == nil {
 		return 0
@@ -291,7 +291,7 @@ func (o *Advisor) judge(a *Advice, resp *http.Response) (unlessAsked time.Durati
 	return unlessAsked
 }
 
-// refused reports whether a limit refused the request, by the status.
+// refused reports whether the status shows that a limit refused the request.
 func (a *Advice) refused(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

@@ -52,9 +52,9 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 	return n.Int64()
 }
 
-// Jitter adds a random number of whole seconds to Reset, from 0 to most. Throttled clients then do
-// not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is nil,
-// the number comes from package rand. Call Jitter before [Fields.SetRetryAfter], so that
+// Jitter adds a random number of whole seconds to Reset, from 0 to most. Clients that wait for the same
+// reset then do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd
+// is nil, the number comes from package rand. Call Jitter before [Fields.SetRetryAfter], so that
 // Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {

@@ -25,7 +25,7 @@ const (
 	RoleName      Role = Role(older.Name)      // the name of the policy
 	RolePolicies  Role = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 
-	RoleUsedFraction = RolePolicies + 1 // the used part of the quota, from 0 to 1: 0.42; without other numbers the quota is 100 percent
+	RoleUsedFraction = RolePolicies + 1 // the used part of the quota, from 0 to 1: 0.42; if no other number is known, the quota is 100 percent
 	RoleUsedPercent  = RolePolicies + 2 // the same part in percent: 42
 )
 

@@ -49,8 +49,8 @@
 //
 // # Terms
 //
-// The terms are those of the draft (Sections 1.2 and 2), structured fields (RFC 9651) and
-// HTTP (RFC 9110). The types of structured fields have a capital letter, such as Integer.
+// The terms are from the draft (Sections 1.2 and 2), structured fields (RFC 9651) and HTTP (RFC 9110).
+// The types of structured fields have a capital letter, such as Integer.
 //
 //   - Quota: the quota units that a server allots to a client for a window: q.
 //   - Quota unit: the unit in which activity is measured: qu, [Unit].

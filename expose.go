@@ -12,12 +12,12 @@ import (
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
 
 // Expose lets scripts of another origin read the limits in h. It adds names to
-// Access-Control-Expose-Headers: Retry-After, and all fields in h that [ParseAny] reads. Call it
-// after the fields are set. Package announce calls it if the response allows another origin. Expose
-// adds names next to a "*" too, which is an ordinary name for a request with credentials.
+// Access-Control-Expose-Headers: Retry-After, and all fields in h that [ParseAny] reads. Call it after
+// the fields are set. Package announce calls it if the response allows another origin. Expose adds
+// names next to a "*" too, because a request with credentials takes "*" as an ordinary name.
 func Expose(h http.Header) { expose(h, nil) }
 
-// expose is [Expose] for the fields of dialects too.
+// expose is [Expose], and also exposes the fields of dialects.
 func expose(h http.Header, dialects []*older.Table) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key

@@ -34,7 +34,7 @@ type count int64
 // IsZero reports whether package json leaves n out.
 func (n count) IsZero() bool { return n == Unknown }
 
-// MarshalJSON returns p as an object such as
+// MarshalJSON returns p as an object in JSON. An example is
 //
 //	{"name":"burst","quota":100,"unit":"requests","window":60,"partition_key":"AQI=","params":[["acme-burst",10]]}
 //
@@ -130,8 +130,8 @@ func jsonError(what string, err error) error {
 	return fmt.Errorf("ratelimit: JSON of %s: %w", what, ErrSyntax)
 }
 
-// elements returns the values of a list, and false if one is nil: package json would read null
-// as a zero value, which permits nothing.
+// elements returns the values of a list, and false if one of them is nil. Package json would otherwise
+// read null as a zero value, which permits nothing.
 func elements[T any](list []*T) ([]T, bool) {
 	if list == nil || slices.Contains(list, nil) {
 		return nil, list == nil

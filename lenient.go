@@ -218,8 +218,8 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 	return f, faults
 }
 
-// unify gives names that differ only by case the spelling of the first limit, because the next
-// draft compares names without case. If several members have one name, the tightest counts.
+// unify gives names that differ only by case the spelling of the first limit, because the next draft
+// compares names without case. If several members have one name, the tightest member counts.
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {
@@ -243,8 +243,8 @@ func (f *Fields) unify() {
 	})
 }
 
-// tightestOfEach keeps one of the members with the same identity: the least by compare, at the
-// place of the first.
+// tightestOfEach keeps one of the members with the same identity: the least one by compare. It takes
+// the place of the first one.
 func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]

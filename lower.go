@@ -28,7 +28,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 			n++
 		}
 		makeFinite(found[:n])
-		lowered, err := e.lower(found[:n]) // alone, since a client may know no other form
+		lowered, err := e.lower(found[:n]) // without the other forms, because a client may know only this one
 		errs = append(errs, err)
 		for i := range lowered {
 			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
@@ -64,7 +64,7 @@ func makeFinite(fields []older.Field) {
 type lowering struct {
 	own     []share
 	least   uint64        // requests that remain in own
-	wait    time.Duration // that own asks for
+	wait    time.Duration // the wait that own asks for
 	endless bool          // a limit of own has nothing remaining, and no time
 	status  int           // of the response
 	now     time.Time     // from which points in time are measured
@@ -99,8 +99,8 @@ func (e *lowering) read(fields []older.Field) olderForm {
 	return f
 }
 
-// lower returns the fields of one form, lowered. If the lowered reset would be read as another
-// time, the reset stays as it is, and the rest is lowered.
+// lower returns the fields of one form, lowered. If a lowered reset would be read as another time, the
+// reset stays, and all other numbers are lowered.
 func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	form := e.read(fields)
 	for range maxRounds {
@@ -127,9 +127,9 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 // needs more than two rounds.
 const maxRounds = 3
 
-// target returns the limits that a form should announce. A limit of own lowers the limit with its
-// name. The tightest of the other own limits lowers the form's tightest limit of requests, if that
-// is less tight.
+// target returns the limits that a form should announce. A limit of own lowers the limit with its name.
+// The tightest of the other own limits lowers the form's tightest limit of requests, if that limit is
+// less tight.
 func (e *lowering) target(form *olderForm) []share {
 	limits := sharesOf(&Fields{Policies: slices.Clone(form.announced.Policies), Limits: slices.Clone(form.announced.Limits)})
 	rest, named := e.lowerNamed(limits)
@@ -243,8 +243,7 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (written 
 	return written, nil
 }
 
-// number returns the number that a field should contain after its limit has changed from before to
-// l.
+// number returns the number that a field should contain if its limit changes from before to l.
 func number(holder *older.Holder, before *Limit, l share) int64 {
 	switch quota := l.policy.Quota; {
 	case holder.Role == older.Quota:

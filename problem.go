@@ -26,7 +26,7 @@ const (
 	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	// The server has less capacity than usual, and may have lowered its policies: 503.
 	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	// The pattern of the requests looks unintended or malicious: 429.
+	// The requests look unintended or malicious: 429.
 	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 

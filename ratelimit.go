@@ -183,9 +183,9 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
-// asCurrent converts f to what RateLimit and RateLimit-Policy can express. A client of the result
-// waits as long as before, and goes no faster. If refused is true, Remaining becomes 0 in the limit
-// that may have refused.
+// asCurrent converts f to what RateLimit and RateLimit-Policy can express. A client that reads the
+// result waits as long as a client that reads f, and goes no faster. If refused is true, Remaining
+// becomes 0 in the limit that may have refused.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
 	limits, refuser := make([]Limit, 0, len(f.Limits)), -1

@@ -12,12 +12,12 @@ import (
 // 7.2). The result is never more permissive than upstream. For an http.Header, use
 // [RestrictHeader].
 //
-// Two members with the same name and partition key become one. A policy gets the lower Quota, and
-// the Window that is not absent. A limit gets the lower Remaining and the longer Reset. A known
-// value replaces a value that is Unknown or absent. If exactly one of two limits has nothing
-// remaining, its Reset counts, so that clients wait no longer than either side asks. If that Reset
-// is 0, the pace of the other limit takes its place. All else comes from upstream. The other
-// members of own follow the members of upstream.
+// Two members with the same name and partition key become one. A policy gets the lower Quota, and the
+// Window that is not absent. A limit gets the lower Remaining and the longer Reset. A known value
+// replaces a value that is Unknown or absent. If exactly one of two limits has nothing remaining, its
+// Reset counts, so that clients wait no longer than either side asks. If this Reset is 0, it becomes
+// the pace of the other limit. Everything else comes from upstream. The members of own that are not
+// joined follow the members of upstream.
 //
 // On error the result is upstream unchanged. The error comes from [Fields.Validate] for own, or is
 // a [*FieldError]:
@@ -66,9 +66,9 @@ func restrict(upstream, own Fields) (Fields, error) {
 	return out, nil
 }
 
-// joinLists returns the members of upstream, each joined with the member of own of the same
-// identity. The other members of own follow. join gets a copy of the member of upstream, and the
-// index in own.
+// joinLists returns the members of upstream, each joined with the member of own that has the same
+// identity. The other members of own follow. join gets a copy of the member of upstream, and the index
+// of the member of own.
 func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
 	out := withRoom(upstream, len(own))
 	var index map[identity]int // nil if own has few members
@@ -127,8 +127,8 @@ func difference(p, q *Policy) string {
 	return ""
 }
 
-// restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted, a client
-// that waits for the window of one must not wait less because the other has a Reset.
+// restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted and only one has
+// a Reset, the window of the other still counts, because a client of the other limit would wait for it.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {
@@ -164,9 +164,9 @@ func changed(f, out Fields) bool {
 	})
 }
 
-// sideBySide returns the members of both sides, for names with different meanings. A limit of requests
-// on one side may have the name of a policy in another unit on the other side. If the limit has no
-// policy of its own, that policy is dropped. The limit would otherwise be read in its unit.
+// sideBySide returns the members of both sides if a name has different meanings on them. A limit of
+// requests on one side may have the name of a policy in another unit on the other side. If the limit
+// has no policy of its own, it would be read in that unit, so the policy is dropped.
 func sideBySide(upstream, own Fields) Fields {
 	upstream, own = upstream.explicit(), own.explicit()
 	f, g := upstream.without(&own), own.without(&upstream)
@@ -199,8 +199,8 @@ func shareNames[T any, M identified[T]](list []T) bool {
 	return false
 }
 
-// has reports whether f contains the members that sideBySide adds for own. A second gateway with
-// the limits of the first gateway then changes nothing.
+// has reports whether f contains the members that sideBySide adds for own already. Because of has, a
+// second gateway with the limits of the first gateway changes nothing.
 func (f Fields) has(own Fields) bool {
 	there := make(map[string]bool, len(f.Policies)+len(f.Limits))
 	for _, p := range f.Policies {

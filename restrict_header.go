@@ -29,9 +29,9 @@ type RestrictOptions struct {
 // reverse proxy instead: it calls RestrictHeader. If the status is a refusal, a limit that has only
 // a reset asks for a wait.
 //
-//   - RateLimit-Policy and RateLimit, in any spelling of the keys, get the members of both sides.
-//     If two policies with one name differ (ErrConflict), both stay. A malformed field is replaced.
-//     If there is nothing to write, the malformed field stays.
+//   - RateLimit-Policy and RateLimit, in any spelling of the keys, get the members of both sides. If
+//     two policies with one name differ (ErrConflict), both stay. A malformed field is replaced. It
+//     stays if there is nothing to write.
 //   - Each older form is lowered alone, because a client may know no other form. A limit of own
 //     lowers the older limit of the same name. The tightest of the other own limits lowers the
 //     form's tightest limit of requests. The pace never rises. Numbers keep their format. Lines
@@ -167,7 +167,7 @@ func (j *joining) upstream(h http.Header, found []older.Field) Fields {
 }
 
 // delay raises Retry-After to the waits of own, even if own cannot be announced. Clients obey a
-// Retry-After before all limits, so a new one ends no earlier than the waits of upstream's limits.
+// Retry-After in place of limits, so a new one ends no earlier than the waits of upstream's limits.
 func (j *joining) delay(h http.Header, own, joined Fields) {
 	wait := own.RetryAfter()
 	delays := slices.ContainsFunc(h[text.RetryAfterKey], func(line string) bool { // X-Retry-After does not count: fewer clients read it

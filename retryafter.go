@@ -64,8 +64,8 @@ func retryAfterMs(h http.Header) (d time.Duration, ok bool) {
 // line may be long.
 func firstLines(lines []string) []string { return lines[:min(len(lines), 16)] }
 
-// RetryAfter returns the longest wait of the limits with nothing remaining. It is absent if there
-// is none. The wait of a limit is its Reset or, if that is absent, the Window of its policy.
+// RetryAfter returns the longest wait of the limits with nothing remaining. It is absent if there is no
+// such wait. The wait of a limit is its Reset or, if that is absent, the Window of its policy.
 func (f Fields) RetryAfter() Seconds {
 	policies := newMatcher(f.Policies)
 	var longest Seconds
@@ -76,10 +76,11 @@ func (f Fields) RetryAfter() Seconds {
 	return longest
 }
 
-// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because Retry-After SHOULD
-// NOT end before the effective window (draft-11 Section 6). If f has no such wait, h is unchanged.
+// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because Retry-After SHOULD NOT
+// end before the effective window (draft-11 Section 6). If f has no such wait, h is unchanged.
 // SetRetryAfter also raises a shorter Retry-After-Ms, and never shortens the wait that
-// [ParseRetryAfter] finds in h. It leaves one line, because some clients read only the first line.
+// [ParseRetryAfter] finds in h. It leaves one line of Retry-After, because some clients read only the
+// first line.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
 // raiseRetryAfter is [Fields.SetRetryAfter] for a response that arrived at received. A zero

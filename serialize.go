@@ -225,7 +225,7 @@ func memberString[T Policy | Limit](m *T, field string) string {
 //
 //   - Name and Unit are printable ASCII (ErrSyntax).
 //   - Quota is from 0 to MaxInteger, and Window is absent or from 1 (ErrRange).
-//   - There are at most 256 parameters, including those with a struct field (ErrTooMany).
+//   - There are at most 256 parameters, including parameters with a struct field (ErrTooMany).
 //   - Keys in Params are legal (ErrSyntax), distinct, and not q, qu, w or pk (ErrDuplicate).
 //   - Values in Params are as [Param] describes (ErrType, ErrSyntax, ErrRange).
 func (p Policy) Validate() error {

@@ -120,9 +120,9 @@ type writtenLimit struct {
 // as a point in time.
 const implied = 1e8
 
-// choose selects the limits to write, and their policies: see Set. Without limits it takes the
-// first policy. A missing policy has the Quota Unknown. Readers do not know the window of a limit,
-// so a limit with nothing remaining gets its wait as a Reset.
+// choose selects the limits to write, and their policies: see Set. Without limits it takes the first
+// policy. A limit without a policy gets one with the Quota Unknown. Readers may not see the window of a
+// limit, so a limit with nothing remaining gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	var room, more [4]Limit
 	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
@@ -239,7 +239,7 @@ func (w *writing) value(field *DialectField, key string, l *writtenLimit) (strin
 	return "", nil
 }
 
-// quota returns the quota of a limit, followed by all policies if the field has them.
+// quota returns the quota of a limit. If the field also lists policies, all policies follow.
 func (w *writing) quota(field *DialectField, key string, l *writtenLimit) (string, error) {
 	if key == draft.LimitKey {
 		return w.dictionary(l)

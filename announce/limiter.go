@@ -19,14 +19,14 @@ type FixedWindow struct {
 	Left   time.Duration // how long the current window still lasts, such as 12 s
 }
 
-// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=60;t=12 for the
-// numbers above. [ratelimit.Fields.Join] adds the Fields of other limiters. Remaining is Quota −
-// Used, at least 0, and Reset is Left. If both Used and Left are 0 or less, the next request begins
-// a window, so Reset is Window. Numbers are cut to the range of the fields. Times are rounded up to
-// whole seconds, at least one, so that no client comes back too early.
+// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=60;t=12 for the examples
+// in [FixedWindow]. [ratelimit.Fields.Join] adds the Fields of other limiters. Remaining is Quota −
+// Used, at least 0, and Reset is Left. If both Used and Left are 0 or less, the next request begins a
+// window, so Reset is Window. Numbers are cut to the range of the fields. Times are rounded up to whole
+// seconds, at least one, so that no client comes back too early.
 //
-// A client may save its quota for the end of a window, and send twice the quota at once: see
-// [ratelimit.Limit.Cap]. If many clients wait for one end, see [ratelimit.Limit.Jitter].
+// A client may save its quota for the end of a window, and then send the quotas of two windows at once:
+// see [ratelimit.Limit.Cap]. If many clients wait for one end, see [ratelimit.Limit.Jitter].
 func (w FixedWindow) Fields() ratelimit.Fields {
 	p := ratelimit.Policy{Name: w.Name, Quota: min(max(w.Quota, 0), ratelimit.MaxInteger)}
 	if w.Window > 0 {
@@ -51,8 +51,8 @@ type SlidingWindow struct {
 	Left     time.Duration // how long the current window still lasts, such as 30 s; at most Window
 }
 
-// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=20;t=30 for the
-// numbers above, cut and rounded as by [FixedWindow.Fields]. Remaining is Quota − Current −
+// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=20;t=30 for the examples
+// in [SlidingWindow], cut and rounded as by [FixedWindow.Fields]. Remaining is Quota − Current −
 // Previous × Left ÷ Window, rounded down, at least 0. If something remains, or Quota is 0, Reset is
 // Left. Otherwise Reset is the time until Remaining is 1, if no further request is served.
 func (w SlidingWindow) Fields() ratelimit.Fields {
@@ -97,11 +97,11 @@ type TokenBucket struct {
 	Tokens    float64 // tokens in the bucket now, such as 7.5; below 0 if some are reserved in advance; NaN is 0
 }
 
-// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for the numbers
-// above, cut and rounded as by [FixedWindow.Fields]. Quota is Burst, and Window is the time in
-// which an empty bucket fills. Remaining is the number of whole tokens. Reset is the time until
-// there is one more. Then a refused request of one token could pass. For requests of several tokens
-// see [Refuse]. If PerSecond is 0, both Window and Reset are absent.
+// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for the examples in
+// [TokenBucket], cut and rounded as by [FixedWindow.Fields]. Quota is Burst, and Window is the time in
+// which an empty bucket fills. Remaining is the number of whole tokens. Reset is the time until there
+// is one more token. Then a refused request of one token could pass. For requests of several tokens see
+// [Refuse]. If PerSecond is 0, both Window and Reset are absent.
 //
 // Some limiters return only the time until the bucket is full, such as ResetAfter of redis_rate.
 // Tokens is then Burst − PerSecond × this time in seconds. Burst should exceed PerSecond by at

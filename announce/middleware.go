@@ -4,10 +4,10 @@
 //	limiter := &announce.Middleware{Take: take} // take asks your rate limiter
 //	http.ListenAndServe(addr, limiter.Handler(mux))
 //
-// A [Middleware] writes RateLimit-Policy and RateLimit, and the older forms that your clients know.
-// It answers a request over a limit with 429, Retry-After and a problem document (RFC 9457). In
-// front of a reverse proxy it joins its limits with those from upstream. To refuse a request in a
-// handler, call [Refuse]. A gateway without net/http calls [ratelimit.RestrictHeader].
+// A [Middleware] writes RateLimit-Policy and RateLimit, and the older forms that your clients know. It
+// answers a request over a limit with 429, Retry-After and a problem document (RFC 9457). In front of a
+// reverse proxy it joins its limits with upstream's. To refuse a request in a handler, call [Refuse]. A
+// gateway without net/http calls [ratelimit.RestrictHeader].
 //
 // # Kinds of limiters
 //
@@ -65,8 +65,8 @@ type Middleware struct {
 	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
 	// returns an error, only Done of the Decision is used.
 	Take func(*http.Request) (Decision, error)
-	// Dialects are older forms that are written too. If two write what remains into one field, the
-	// first counts. Each adds about two microseconds to a request.
+	// Dialects are older forms that are written too. If two of them write what remains into the same
+	// field, the first one counts. Each dialect adds about two microseconds to a request.
 	Dialects []*ratelimit.Dialect
 	// OnError is called if Take fails. If it answers the request, it must return true. If it
 	// returns false, or is nil, the request passes.
@@ -137,7 +137,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass calls next. Handlers in front may read the pattern, and net/http removes the form's files.
+// pass calls next, and copies back what handlers in front and net/http may still use of the request.
 func (s *serving) pass() {
 	status := http.StatusInternalServerError // if next panics and a handler in front recovers
 	r := s.request.WithContext(s)

@@ -15,8 +15,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A serving is one request in a Handler. It is the context of the handlers behind, which may read
-// its Decision from other goroutines. Only their ResponseWriter changes a serving.
+// A serving is one request in a Handler. It is the context of the handlers behind it, which may read
+// its Decision from other goroutines. Only the ResponseWriter of these handlers changes the serving.
 type serving struct {
 	context.Context
 	by       *handler
@@ -59,7 +59,7 @@ func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	return &copied, true
 }
 
-// lookInFront keeps the fields of another limiter in front: a handler behind may replace them.
+// lookInFront keeps the fields of another limiter in front, because handlers behind may replace them.
 func (s *serving) lookInFront() {
 	for key, lines := range s.writer.Header() {
 		if older.Knows(key) {
@@ -71,8 +71,8 @@ func (s *serving) lookInFront() {
 	}
 }
 
-// joinFront joins the limits of the limiter in front with the header of a response. A reverse proxy
-// may have deleted these limits after an informational response, or added upstream's to them.
+// joinFront joins the limits of the limiter in front with the header of a response. A reverse proxy may
+// have deleted these limits after an informational response, or added the limits of its upstream.
 func (s *serving) joinFront(h http.Header, status int, refused bool) error {
 	for key, lines := range s.front {
 		switch now := h[key]; {
@@ -133,8 +133,8 @@ func keepOutOfTrailers(h http.Header) {
 	}
 }
 
-// writes reports whether a Handler in front will write the dialects, from all limits. After a
-// hijack, the Handlers in front have already announced.
+// writes asks a Handler in front to write the dialects of a Handler behind, and reports whether it
+// will. After a hijack it will not, because it has already announced.
 func (s *serving) writes(dialects []*ratelimit.Dialect) bool {
 	if s == nil || !s.announces() {
 		return s != nil && s.outer.writes(dialects)
@@ -145,8 +145,8 @@ func (s *serving) writes(dialects []*ratelimit.Dialect) bool {
 	return !s.announced
 }
 
-// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below, it is
-// one pointer, and needs no allocation.
+// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below, an
+// announcer is one pointer, and needs no allocation.
 type announcer struct{ s *serving }
 
 // announcer returns the ResponseWriter for next. It is a Flusher and a Hijacker if s.writer is.

@@ -36,19 +36,20 @@ type Cost struct {
 //
 //   - During a wait nothing is sent, and requests sent and under way never exceed what remains of a
 //     limit. Costs are reserved until the answer.
-//   - For a new key, at most ten requests are sent before the first answer, or one if requests have
-//     costs. After a wait, or a window that was used up, one request is sent as a probe. All others
-//     wait for its answer.
-//   - After a refusal that no announced limit explains, the key waits for up to 300 ms at first, and
-//     for up to 32 s after many. Afterwards fewer of its requests are under way at once. If only one
-//     was, the time between requests grows. Each served request makes the key a little faster.
+//   - For a new key, ten requests are sent, or one if requests have costs. Further requests wait for
+//     the first answer, for at most 500 ms without costs. After a wait, or a window that was used up,
+//     one request is sent as a probe. All others wait for its answer.
+//   - After a refusal that names no wait, and that no announced limit explains, the key waits for up to
+//     300 ms at first, and for up to 32 s after many. Afterwards fewer of its requests are under way at
+//     once. If only one was under way already, the time between requests grows. Each served request
+//     makes the key a little faster.
 //   - Some announcements are too coarse: times in whole seconds, and windows that end before the answer
 //     arrives. Until a refusal, the Gate assumes the value that allows more.
 //   - Requests are sent in the order in which they came. A request whose deadline comes before its
 //     turn, or before its answer is likely to arrive, fails at once.
 //
-// If the computer is suspended during a wait, the wait ends later by that time. The guide for clients
-// (docs/client.md) has the [rules in full].
+// If the computer is suspended during a wait, the wait ends later by the time of the suspension. The
+// guide for clients (docs/client.md) has the [rules in full].
 //
 // [rules in full]: https://github.com/httpfields/ratelimit/blob/main/docs/client.md#how-a-gate-decides
 type Gate struct {
@@ -63,9 +64,9 @@ type Gate struct {
 	// processes share a quota, set 1/N. Any other value is 1. The pace is slower by the same
 	// factor.
 	Share float64
-	// Jitter is how much later a wait that a server asks for may end: a random part of it is added
-	// to each such wait, after MaxWait has cut it; 0, or less, adds nothing. Set it if many processes
-	// share a quota, so that those that were refused together do not come back together.
+	// Jitter is the longest random time that is added to a wait that a server asks for, after MaxWait
+	// has cut the wait; 0, or less, adds nothing. Set it if many processes share a quota. Processes
+	// that were refused together then do not come back together.
 	Jitter time.Duration
 	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. If all of them have a
 	// wait in force, requests with other keys are sent at once. See [Gate.Keys].
@@ -86,9 +87,9 @@ type Gate struct {
 type Pass struct {
 	gate  *Gate
 	route routeName // as in terms
-	key   *key      // nil if it is "", if there was no room for it, or if the end is known
+	key   *key      // nil if it is "", if there was no room for it, or if the request has ended
 	trip  machine.Trip
-	parts *trip // with the parts of the key
+	parts *trip // the request as the parts of the key count it
 }
 
 // A Wait describes why requests of a key wait, and for how long.
@@ -96,8 +97,8 @@ type Wait struct {
 	// Key is the key of the requests. If a part of the key makes them wait, a space and the name
 	// of the part follow: see [Transport.Key].
 	Key string
-	// Until is when the next request of the key may be sent; zero if that depends on the
-	// answer to another request.
+	// Until is when the next request of the key may be sent; zero if this time depends on the answer to
+	// another request.
 	Until time.Time
 	// Reason is why the next request would wait; "" if it would be sent at once.
 	Reason   Reason
@@ -125,7 +126,7 @@ const (
 // A WaitError is returned if a request was not sent because the wait would end after the deadline of
 // its context, or would take longer than [Transport.Patience]. It matches [context.DeadlineExceeded].
 type WaitError struct {
-	Until  time.Time        // when the wait ends; zero if that depends on the answer to another request
+	Until  time.Time        // when the wait ends; zero if this time depends on the answer to another request
 	Advice ratelimit.Advice // as in [Wait]
 	Reason Reason           // as in [Wait]
 }
@@ -183,9 +184,9 @@ func (p *Pass) Answered(a ratelimit.Advice, received time.Time) {
 	p.answered(&a, "", received, false, false)
 }
 
-// answered is Answered for a Transport. resource is the name of the resource in the answer, or
-// "". The client may follow a redirection at once. If end is not nil, the request is under way until
-// the caller calls end, when the body ends.
+// answered is Answered for a Transport. resource is the name of the resource in the answer, or "". If
+// redirects is true, the client may follow a redirection at once. If end is not nil, the request is
+// under way until the caller calls end. The caller does so when the body ends.
 func (p *Pass) answered(a *ratelimit.Advice, resource string, received time.Time, hasBody, redirects bool) (end func()) {
 	if a.Final { // it shows nothing about other requests
 		p.Failed()
@@ -226,8 +227,8 @@ func (p *Pass) Failed() {
 	})
 }
 
-// finish ends the request, unless its end is known already. It calls learn, and then lets
-// through the requests that may now be sent.
+// finish ends the request, unless it has ended already. It calls learn, and then lets through the
+// requests that may now be sent.
 func (p *Pass) finish(learn func(now time.Time)) {
 	if p == nil || p.gate == nil {
 		return
@@ -279,14 +280,14 @@ func (g *Gate) Forget(key string) {
 	}
 }
 
-// forget forgets a key and its parts. Their waiters ask again.
+// forget forgets a key and its parts. Their waiters then wait for a new key.
 func (g *Gate) forget(k *key, now time.Time) {
 	g.used.MoveToFront(k.place)
 	g.renew(k).admit(now)
 }
 
-// State returns why the next request of a key would wait if its route is new, or why the next request
-// of a part would wait (see [Transport.Key]). A part waits at least as long as the whole key. If the
+// State returns why the next request of a key, or of a part of a key, would wait (see [Transport.Key]).
+// For a key, this is a request with a new route. A part waits at least as long as the whole key. If the
 // Gate does not know the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
@@ -338,8 +339,8 @@ func (w *Wait) outlasts(other *Wait) bool {
 }
 
 // Keys returns the keys that the Gate knows when the loop begins, and their parts (see
-// [Transport.Key]), in no order. If there are more than MaxKeys, the Gate forgets keys that have no
-// wait in force.
+// [Transport.Key]), in no order. If there are more keys than MaxKeys, the Gate forgets keys that have
+// no wait in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		g.mu.Lock()
@@ -380,14 +381,14 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 	return prices
 }
 
-// answerOf converts the advice of the answer to a request with these prices for the machine.
-// It appends the limits to stocks, so that the caller can provide the memory.
+// answerOf converts an advice for the machine. prices are what the answered request takes. answerOf
+// appends the limits to stocks, so that the caller can provide the memory.
 func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
 	out := machine.Answer{
 		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, AtOnce: atOnce(a.Fields.Policies), Stocks: stocks,
 		RetryAfter: a.Source == ratelimit.SourceRetryAfter || a.Source == ratelimit.SourceRefused,
 	}
-	metered := false // an exhausted limit that this request has costs for; its meter waits instead
+	metered := false // a limit is exhausted for which only requests with costs wait
 	var others time.Duration
 	i := -1
 	for l, p := range a.Fields.Pairs() {
@@ -412,14 +413,14 @@ func answerOf(a *ratelimit.Advice, prices []machine.Price, stocks []machine.Stoc
 	return out
 }
 
-// isMetered reports whether a request has costs for a limit in another unit than requests. Its meter
-// makes such requests wait.
+// isMetered reports whether a limit is in another unit than requests, and a request has costs for it.
+// Only such requests wait for the limit.
 func isMetered(s *machine.Stock, prices []machine.Price) bool {
 	return s.Unit != machine.RequestUnit && machine.Takes(prices, s.Unit, s.Policy) > 0
 }
 
-// atOnce returns how many requests may be under way by the policies of concurrent requests; 0 is
-// any number.
+// atOnce returns how many requests the policies of concurrent requests allow to be under way; 0 is any
+// number.
 func atOnce(policies []ratelimit.Policy) (n int64) {
 	for i := range policies {
 		if p := &policies[i]; p.Unit == ratelimit.ConcurrentRequests && p.Quota > 0 && (n == 0 || p.Quota < n) {
@@ -443,8 +444,8 @@ func stockOf(f *ratelimit.Fields, i int, p *ratelimit.Policy) machine.Stock {
 	return s
 }
 
-// kept returns the part of an advice that is remembered. It holds no memory of the response.
-// If the name of the limit is equal to remembered, the result uses that instead of a copy.
+// kept returns the part of an advice that is remembered. It keeps no memory of the response alive. If
+// the name of the limit is equal to remembered, the result contains remembered instead of a copy.
 func kept(a ratelimit.Advice, remembered string) ratelimit.Advice {
 	a.Fields = ratelimit.Fields{}
 	a.Limit.Params, a.Limit.PartitionKey = nil, nil

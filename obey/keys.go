@@ -18,10 +18,10 @@ import (
 
 // Bounds of what a Gate remembers.
 const (
-	// maxKeys is Gate.MaxKeys if that is 0. If there are more, the Gate looks at some keys
-	// that were used longest ago, and forgets the key with which the least is lost. It never
-	// forgets a key with a wait in force. If all of these keys have a wait, it looks at all
-	// keys, but only once in a sweepTime.
+	// maxKeys is the default of Gate.MaxKeys. If there are more keys, the Gate looks at some keys that
+	// were used longest ago, and forgets the one that loses the least. It never forgets a key with a
+	// wait in force. If all of these keys have a wait, it looks at all keys, but at most once in each
+	// sweepTime.
 	maxKeys   = 16_384
 	looks     = 64
 	sweepTime = time.Second
@@ -57,11 +57,11 @@ func shortOrigin[text string | []byte](origin text) text {
 	return origin
 }
 
-// KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share
-// their limits if all of these fields, such as Authorization, are equal. If a request has none of
-// the fields, its key is the origin. The key is the same in every process. It contains 128 bits
-// of the SHA-256 of the fields. A short or common credential can be guessed from it, so do not
-// show it to strangers.
+// KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share their
+// limits if all of these fields, such as Authorization, are equal. If a request has none of the fields,
+// its key is the origin. The key is the same in every process. It contains 128 bits of the SHA-256 of
+// the fields. A short or common credential can be guessed from the key, so do not show keys to
+// strangers.
 func KeyBy(fields ...string) func(*http.Request) string {
 	fields = slices.Clone(fields)
 	return func(req *http.Request) string {
@@ -98,7 +98,7 @@ func appendOrigin(b []byte, u *url.URL) []byte {
 	return append(b, strings.TrimSuffix(host, ":")...)
 }
 
-// isKeyBy reports whether a key is an origin, or what KeyBy makes of it.
+// isKeyBy reports whether a key is the origin, or a key that KeyBy makes of the origin.
 func isKeyBy(key, origin []byte) bool {
 	if bytes.Equal(key, origin) {
 		return true
@@ -107,9 +107,9 @@ func isKeyBy(key, origin []byte) bool {
 	return ok && bytes.HasPrefix(rest, []byte(keyMark)) && len(rest) == len(keyMark)+hashLen
 }
 
-// A key is what is known of requests that share their limits, and the requests that wait. It is
-// guarded by the lock of its Gate. If the Gate forgets a key, it makes a new one. The requests
-// under way still belong to the old one, and their answers change nothing.
+// A key has what is known of requests that share their limits, and the requests that wait. The lock of
+// its Gate guards it. If the Gate forgets a key, requests under way still belong to the forgotten one,
+// and their answers change nothing. Later requests get a new key.
 type key struct {
 	line
 	gate  *Gate
@@ -118,8 +118,8 @@ type key struct {
 	scope *scope        // nil while only one route has been answered
 }
 
-// lines returns the line of a key and those of its parts. Those whose waits hold for the whole key have
-// the name of the key.
+// lines returns the line of a key and the lines of its parts. The line of a part whose wait holds for
+// the whole key has the name of the key.
 func (k *key) lines() []*line {
 	list := []*line{&k.line}
 	for _, x := range k.parts() {
@@ -128,8 +128,8 @@ func (k *key) lines() []*line {
 	return list
 }
 
-// key returns what is known of a key. It returns nil if there is no room for it, and for the key
-// "". The lock is held.
+// key returns what is known of a key. It returns nil if there is no room for the key, and for the key
+// "". The caller has locked the Gate.
 func (g *Gate) key(name []byte, now time.Time) *key {
 	if len(name) == 0 {
 		return nil
@@ -180,9 +180,9 @@ func (g *Gate) displace(now time.Time) bool {
 	return k != nil
 }
 
-// leastLost looks at the keys that were used longest ago, and returns the key with which the
-// least is lost. It returns nil if all of them have a wait in force. Keys with a wait count as
-// used, so that other keys are looked at next.
+// leastLost looks at the keys that were used longest ago, and returns the key that loses the least. It
+// returns nil if all of them have a wait in force. Keys with a wait count as used, so that the next
+// call looks at other keys.
 func (g *Gate) leastLost(most int, now time.Time) (oldest *key) {
 	least, place := machine.WaitLost, g.used.Front()
 	for range min(g.used.Len(), most) {
@@ -198,7 +198,7 @@ func (g *Gate) leastLost(most int, now time.Time) (oldest *key) {
 	return oldest
 }
 
-// lost returns what would be lost with a key and its parts.
+// lost returns what would be lost if a key and its parts were forgotten.
 func (k *key) lost(now time.Time) machine.Loss {
 	lost := machine.NothingLost
 	for _, x := range k.lines() {
@@ -231,8 +231,8 @@ func (k *key) take(x *line) {
 	x.admit(time.Time{}) // stops the timer
 }
 
-// find returns what is known of a key, or of a part of a key; part is nil for a key, and both are nil
-// if it is not known. The lock is held.
+// find returns the key or the part of a key that has a name. For a key, x is nil. For an unknown name,
+// both are nil. The caller has locked the Gate.
 func (g *Gate) find(name string) (k *key, x *part) {
 	if k = g.keys[shortKey(name)]; k != nil {
 		return k, nil

@@ -12,19 +12,20 @@ import (
 	"github.com/httpfields/ratelimit/obey/internal/machine"
 )
 
-// A line is the requests that wait for one Machine: that of a key, or that of a part of a key.
+// A line has the requests that wait for one Machine. A key has a line, and so has each part of a key.
 type line struct {
 	of         *key
 	name       string // of a part: the name of its key, a space, and what is counted apart
 	machine    machine.Machine
 	advice     ratelimit.Advice // of the newest response that changed the machine
 	queue      queue
-	byDeadline deadlines // the waiters in queue that have one
+	byDeadline deadlines // the waiters in queue that have a deadline
 	timer      *time.Timer
 	until      time.Time // when the timer rings; zero if it is not set
 }
 
-// state returns the Wait of a request, or of the front of the queue, which nothing overtakes.
+// state returns the Wait of a request. If requests wait already, it is the Wait of the first of them,
+// because no request overtakes it.
 func (e *line) state(now time.Time, t *machine.Trip) Wait {
 	if e.queue.Len() > 0 {
 		t = &e.queue.front().pass.trip
@@ -53,7 +54,7 @@ type waiter struct {
 	wake     chan struct{} // closed when the wait is decided
 	deadline time.Time     // zero if there is none
 	index    int32         // in the deadlines
-	patient  bool          // only the wait has this deadline, and not the answer
+	patient  bool          // the deadline is for the wait, and not for the answer
 	decided  bool
 }
 
@@ -122,13 +123,13 @@ type terms struct {
 	trip      machine.Trip             // its prices, whether it follows a redirection, and whether it takes turns
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
 	patience  time.Time                // when the wait ends at the latest; zero is when the context ends
-	waited    time.Duration            // before earlier tries; counted if the Transport has a Patience
+	waited    time.Duration            // how long earlier tries have waited; counted if the Transport has a Patience
 	waiting   func(Wait) (done func()) // called before Gate.Waiting; may be nil
 }
 
 // enter waits until a request may be sent. A request with an empty key never waits.
 func (g *Gate) enter(ctx context.Context, key []byte, r *terms) (*Pass, error) {
-	if ctx.Err() != nil { // or the request is counted without being sent
+	if ctx.Err() != nil { // otherwise the request would be counted, and not sent
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g, route: r.route, trip: r.trip}
@@ -177,8 +178,8 @@ var (
 	errExpired   = errors.New("ratelimit: the patience has ended") // becomes a WaitError
 )
 
-// begin lets a request through if it may be sent at once. Otherwise it puts the request into the
-// queue, and returns why it waits. If the deadline is certain to come first, the wait is over.
+// begin lets a request through if it may be sent at once. Otherwise it puts the request into the queue,
+// and returns why it waits. If the deadline is certain to come first, the wait fails at once.
 func (g *Gate) begin(asks *waiter, key []byte) (w *waiter, why Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -231,7 +232,7 @@ func (g *Gate) leave(w *waiter, cause error) {
 	}
 	late := !w.deadline.IsZero() && !now.Before(w.deadline)
 	if cause == context.DeadlineExceeded || cause == errCancelled && late { // http.Client.Timeout also cancels
-		v := e.machine.Ask(now, &e.queue.front().pass.trip) // which nothing overtakes
+		v := e.machine.Ask(now, &e.queue.front().pass.trip) // no request overtakes the one in front
 		if own := e.machine.Ask(now, &w.pass.trip); v.Until.Before(own.Until) {
 			v = own
 		}
@@ -266,11 +267,11 @@ func (w *waiter) decide(err error) {
 	close(w.wake)
 }
 
-// enters sends a request if no line holds it back. Otherwise it returns the line that does, with its
-// verdict.
+// enters sends a request if no line holds it back. Otherwise it returns the line that holds it back,
+// and the verdict of the line.
 func (k *key) enters(w *waiter, now time.Time) (*line, machine.Verdict) {
 	x, v := k.holder(w, now)
-	if x != nil { // unless its timer is late
+	if x != nil { // its timer may be late
 		x.admit(now)
 		x, v = k.holder(w, now)
 	}

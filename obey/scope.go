@@ -14,23 +14,24 @@ import (
 	"github.com/httpfields/ratelimit/obey/internal/machine"
 )
 
-// What was refused? Some servers have separate limits for paths or methods. Few of them name these
-// limits. A limit belongs to the routes whose answers have announced it. A wait belongs to the whole key, until
-// answers show that other routes do not share it.
+// This file decides which requests a limit or a refusal concerns. Some servers have separate limits for
+// paths or methods, and few of them name these limits. A limit belongs to the routes whose answers have
+// announced it. A wait belongs to the whole key, until answers show that other routes do not share it.
 
 const (
-	maxSegments  = 4               // of a path belong to a route
+	maxSegments  = 4               // of a path; a route ignores further segments
 	maxSegment   = 32              // bytes; longer segments are values
 	maxRoutes    = 256             // of a key; all others share one
-	fullRoutes   = 192             // later paths are distinguished by their first segments alone
-	maxParts     = 512             // of a key; further limits and refusals are those of all routes
+	fullRoutes   = 192             // later paths are distinguished by their first segment alone
+	maxParts     = 512             // of a key; further limits and refusals count for all routes
 	maxAnnounced = 16              // limits that a route obeys: those that it announced last
-	enoughLonely = 2               // refusals without a wait show that a limit is that of one route
-	sameInstant  = 2 * time.Second // or less is between resets that are one; most are rounded
+	enoughLonely = 2               // refusals without a wait show that only this route is limited
+	sameInstant  = 2 * time.Second // resets that differ by less are one instant: most are rounded
 )
 
-// A routeName is what a Transport sees of a request without asking the server. It is the zero value
-// for requests of a Gate, and of keys that are not divided.
+// A routeName is the part of a request that a Transport groups requests by, because the server may
+// limit such groups apart. Requests of a Gate, and of keys that are not divided, have the zero
+// routeName.
 type routeName struct {
 	path   string // up to its first segment that looks like a value
 	writes bool   // the method is not safe
@@ -39,7 +40,8 @@ type routeName struct {
 // newRoute is any route that has not been answered.
 var newRoute route
 
-// otherPaths is the path of the route for which all routes without room are counted.
+// otherPaths is the path of the one route that takes the place of all routes for which there is no
+// room.
 const otherPaths = "*"
 
 // routeOf returns the name of the route of a request.
@@ -47,8 +49,8 @@ func routeOf(req *http.Request) routeName {
 	return routeName{routePath(req.URL.Path, maxSegments), !isSafe(req.Method)}
 }
 
-// routePath returns a path up to its first segment that is empty or looks like a value, and with at
-// most that many segments.
+// routePath cuts a path in front of its first segment that is empty or looks like a value, or after
+// this number of segments.
 func routePath(path string, segments int) string {
 	end := 0
 	for ; segments > 0 && end < len(path); segments-- {
@@ -86,9 +88,9 @@ func isValue(segment string) bool {
 // A scope is what a key knows of its routes and parts.
 type scope struct {
 	routes   map[routeName]*route
-	parts    []*part   // first those whose waits are those of the whole key
-	noScouts time.Time // until then
-	served   int       // requests
+	parts    []*part   // parts whose waits hold for the whole key come first
+	noScouts time.Time // no scout is sent before this time
+	served   int       // how many requests were served
 }
 
 // A route is what a key knows of requests that look alike.
@@ -98,12 +100,12 @@ type route struct {
 	refused bool      // the newest answer is a refusal
 	limits  []*part   // that its answers have announced
 	end     time.Time // the reset of the unnamed limit
-	moves   bool      // that reset moves from answer to answer, so that it is no instant
-	own     *part     // its refusals; nil before the first that may be its own
-	alone   bool      // its waits are not those of other routes
-	doubt   *route    // whose refusal has made that doubtful
-	lonely  int       // refusals in succession without a wait; others were served before each
-	others  int       // scope.served before the last of them
+	moves   bool      // end moves from answer to answer, so that it is no instant
+	own     *part     // its refusals; nil before the first refusal that may concern it alone
+	alone   bool      // its waits do not hold for other routes
+	doubt   *route    // the route whose refusal has made alone false again
+	lonely  int       // refusals in succession without a wait, while other routes were served
+	others  int       // scope.served at the last of these refusals
 }
 
 // A part of a key is what the server counts apart: a limit that some routes have, or the refusals of
@@ -115,7 +117,7 @@ type part struct {
 	// Of a limit:
 	segments []string // of a named resource: the first segments of the paths that have announced it
 	routes   int      // that obey it
-	unnamed  bool     // it is known by what answers announce:
+	unnamed  bool     // it has no name, and is recognized by what answers announce:
 	moves    bool     // as in route
 	quota    int64
 	left     int64     // as announced last
@@ -163,8 +165,8 @@ func (k *key) newPart(id string) *part {
 	return x
 }
 
-// ownOf returns the part for the refusals of a route. It returns nil if there is no room. Until the
-// route is answered, one request goes first.
+// ownOf returns the part for the refusals of a route. It returns nil if there is no room. One request
+// of the route goes first, and the others wait for its answer.
 func (k *key) ownOf(r *route, now time.Time) *part {
 	if r.own != nil {
 		return r.own
@@ -172,7 +174,7 @@ func (k *key) ownOf(r *route, now time.Time) *part {
 	x := k.newPart(k.idOf(r, ""))
 	if r.own = x; x != nil {
 		x.route = r
-		x.machine.Share = min(x.machine.Share, 0.1) // one of the first ten
+		x.machine.Share = min(x.machine.Share, 0.1) // one request goes first, instead of ten
 		k.count(x, now)
 	}
 	return x
@@ -187,8 +189,8 @@ func (k *key) idOf(r *route, of string) string {
 	return k.name + " " + hashOf([]byte(of + r.name.path))[:hashLen/2]
 }
 
-// route returns the route with a name, a new one if it is not known. If the server has named
-// resources, but none of them for such paths, one request of a new route goes first.
+// route returns the route with a name, or makes it. If the server has named resources, but none for
+// paths like this one, one request of a new route goes first, and the others wait for its answer.
 func (k *key) route(name routeName, now time.Time) *route {
 	s := k.scope
 	if s.routes[name] == nil && len(s.routes) >= fullRoutes && name.path != "" {
@@ -212,8 +214,8 @@ func (k *key) route(name routeName, now time.Time) *route {
 }
 
 // obeys reports whether requests of a route wait for a part. A limit holds back the routes that have
-// announced it, and routes that have not been served. A named resource holds back only such routes
-// whose paths begin alike.
+// announced it, and routes that have not been served. If a route has not been served, a named resource
+// holds it back only if a path with the same first segment has announced the resource.
 func (r *route) obeys(x *part) bool {
 	switch {
 	case x.route != nil:
@@ -225,7 +227,7 @@ func (r *route) obeys(x *part) bool {
 }
 
 // holder returns the line that holds a request back, with its verdict. It returns nil if the request
-// may be sent. It does not ask the line in whose queue the request was.
+// may be sent. It does not ask the line in whose queue the request has waited.
 func (k *key) holder(w *waiter, now time.Time) (*line, machine.Verdict) {
 	if v, ok := k.holds(w, now); ok {
 		return &k.line, v
@@ -257,7 +259,7 @@ func (k *key) send(p *Pass, now time.Time) {
 		switch {
 		case !r.obeys(x):
 		case x.route != nil && x.route != r && now.Before(x.ends):
-			x.next = x.ends // unless this one fails, or is served
+			x.next = x.ends // if this scout fails or is served, endScouts sets an earlier time
 			p.parts = &trip{part: x, scout: true, next: p.parts}
 		default:
 			t := p.tripOf(x, now)
@@ -291,11 +293,11 @@ func (k *key) count(x *part, now time.Time) {
 // A reply is an answer as a key learns it.
 type reply struct {
 	machine.Answer
-	advice        ratelimit.Advice // a copy, so that that of the caller stays on its stack
-	resource      string           // the name of the resource that it is about, or ""
-	older         bool             // it is in an older form, which has no names of limits
+	advice        ratelimit.Advice // a copy, so that the caller's Advice stays on the stack
+	resource      string           // the name of the resource that the answer is about, or ""
+	older         bool             // the answer has an older form, in which limits have no names
 	received, now time.Time
-	isOwn         bool // it is a refusal of the route, and not of the key
+	isOwn         bool // the answer is a refusal of the route, and not of the key
 }
 
 // unexplained reports whether an answer is a refusal that no exhausted limit explains.
@@ -321,7 +323,7 @@ func (p *Pass) learn(a *ratelimit.Advice, resource string, received, now time.Ti
 	k.learnReply(p, &reply{answerOf(a, p.trip.Prices, nil), *a, resource, older, received, now, false})
 }
 
-// isSole reports whether only one route has been answered, and takes note of the answer.
+// isSole reports whether only one route has been answered. It remembers the answer.
 func (k *key) isSole(name routeName, refused bool) bool {
 	if k.sole == nil {
 		k.sole = &route{name: routeName{strings.Clone(name.path), name.writes}}
@@ -333,7 +335,7 @@ func (k *key) isSole(name routeName, refused bool) bool {
 	return true
 }
 
-// divide gives a key parts. What it has learnt becomes that of the route that has been answered.
+// divide gives a key parts. What the key has learnt then belongs to the route that has been answered.
 func (k *key) divide(older bool, now time.Time) {
 	k.scope = &scope{routes: make(map[routeName]*route)}
 	r := cmp.Or(k.sole, &route{})
@@ -360,13 +362,14 @@ func (k *key) learnReply(p *Pass, y *reply) {
 	}
 	if r.refused = y.Refused; !r.refused && !r.served {
 		r.served = true
-		for _, x := range k.scope.parts { // its requests need not wait for the limits of others
+		for _, x := range k.scope.parts { // requests of this route need not wait for limits of other routes
 			k.take(&x.line)
 		}
 	}
 }
 
-// noteLoneliness counts the refusals in succession that ask for no wait, while others were served.
+// noteLoneliness counts the refusals in succession that ask for no wait, while other routes were
+// served.
 func (k *key) noteLoneliness(r *route, y *reply) {
 	switch s := k.scope; {
 	case !y.Refused:
@@ -381,8 +384,8 @@ func (k *key) noteLoneliness(r *route, y *reply) {
 }
 
 // learnParts updates the parts of a key, and returns the limits for which there is no room. A refusal
-// that no limit explains counts for the route alone if it asks for a wait, or if this route was refused
-// several times in succession while others were served. Otherwise all routes back off.
+// that no limit explains goes to the route's own part if it asks for a wait, or if the route was
+// refused several times in succession while others were served. Otherwise all routes back off.
 func (k *key) learnParts(p *Pass, r *route, y *reply) (rest []machine.Stock) {
 	for i := range y.Stocks {
 		if x := k.limitOf(p, r, y, &y.Stocks[i]); x != nil {
@@ -407,7 +410,7 @@ func (k *key) learnParts(p *Pass, r *route, y *reply) (rest []machine.Stock) {
 	return rest
 }
 
-// learnTrip updates a part.
+// learnTrip updates the part of a trip from the answer to its request.
 func (k *key) learnTrip(t *trip, r *route, y *reply) {
 	x := t.part
 	isOther := x.route == nil && t.stocks == nil && (len(y.Stocks) > 0 || !slices.Contains(r.limits, x))
@@ -417,7 +420,7 @@ func (k *key) learnTrip(t *trip, r *route, y *reply) {
 	case t.stocks != nil:
 		a := y.about(t)
 		x.learn(&t.Trip, &y.advice, &a, y.received)
-	case y.Refused || isOther || x.route != nil && x.route != r: // the answer is about another part
+	case y.Refused || isOther || x.route != nil && x.route != r: // the answer concerns another part
 		x.machine.Returned(&t.Trip, y.now)
 	default:
 		x.machine.Answered(&t.Trip, &machine.Answer{}, y.received)
@@ -427,7 +430,7 @@ func (k *key) learnTrip(t *trip, r *route, y *reply) {
 	}
 }
 
-// about returns the part of an answer that is about a part of the key.
+// about returns what an answer announces of the part of a trip.
 func (y *reply) about(t *trip) machine.Answer {
 	a := machine.Answer{Stocks: t.stocks}
 	for i := range t.stocks {
@@ -446,8 +449,8 @@ func (y *reply) about(t *trip) machine.Answer {
 	return a
 }
 
-// limitOf returns the limit that a stock announces, a new one if it is not known. It returns nil if
-// there is no room. From then on the route obeys the limit.
+// limitOf returns the limit that a stock announces, and makes it if it is not known. The route then
+// obeys the limit. If there is no room, limitOf returns nil.
 func (k *key) limitOf(p *Pass, r *route, y *reply, s *machine.Stock) (x *part) {
 	if y.resource == "" && y.older && s.Policy == "default" && s.Unit == machine.RequestUnit {
 		x = k.unnamedLimit(p, r, y, s)
@@ -472,7 +475,7 @@ func (k *key) limitOf(p *Pass, r *route, y *reply, s *machine.Stock) (x *part) {
 	return x
 }
 
-// find returns the first of the parts that is as wanted, or nil.
+// find returns the first part for which is returns true, or nil.
 func find(parts []*part, is func(*part) bool) *part {
 	if i := slices.IndexFunc(parts, is); i >= 0 {
 		return parts[i]
@@ -480,8 +483,8 @@ func find(parts []*part, is func(*part) bool) *part {
 	return nil
 }
 
-// unnamedLimit returns the limit without a name that a stock announces. A route that has it alone
-// keeps it. Otherwise each answer may show that routes have different limits.
+// unnamedLimit returns the limit without a name that a stock announces. If no other route has the
+// limit, this route keeps it. Otherwise each answer may show that the routes have different limits.
 func (k *key) unnamedLimit(p *Pass, r *route, y *reply, s *machine.Stock) *part {
 	end := y.received.Add(s.Reset)
 	r.moves = r.moves || end.Sub(r.end) > sameInstant && r.end.Sub(y.received) > sameInstant
@@ -514,9 +517,9 @@ func (x *part) note(r *route, s *machine.Stock, end time.Time) {
 	}
 }
 
-// agrees reports whether a stock may be of an unnamed limit: the quotas are equal, the resets are one
-// instant, and no more is left than when the request was sent. Resets that are no instants, such as
-// those of a bucket that is full then, show nothing.
+// agrees reports whether a stock may describe this unnamed limit: the quotas are equal, the resets are
+// one instant, and no more is left than when the request was sent. A reset that moves from answer to
+// answer, such as the time until a bucket is full, agrees with any other that moves.
 func (x *part) agrees(p *Pass, y *reply, s *machine.Stock, moves bool) bool {
 	switch {
 	case s.Quota != x.quota:

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// scoutPause is how long no scouts are sent after one of them was refused.
+	// scoutPause is how long no scouts are sent after a refused scout.
 	scoutPause = 10 * time.Minute
-	// enoughScouts is how many scouts must be served to show that a wait is that of one route.
+	// enoughScouts is how many scouts must be served to show that a wait holds for one route alone.
 	enoughScouts = 2
-	// leastScout is the least time between a refusal and the second scout. An empty bucket may
-	// have let one unit through in less.
+	// leastScout is the least time between a refusal and the second scout. In less time, even an empty
+	// bucket may have let one unit through.
 	leastScout = time.Second
 )
 
-// learnRefusal learns from a refusal that no exhausted limit explains. If it asks for a wait, the
-// whole key waits, unless scouts have shown that such waits are those of the route alone.
+// learnRefusal learns from a refusal that no exhausted limit explains. If the refusal asks for a wait,
+// the whole key waits, unless scouts have shown that such waits hold for the route alone.
 func (k *key) learnRefusal(t *trip, y *reply) {
 	x := t.part
 	refusal := machine.Answer{Refused: true, Wait: y.Wait, RetryAfter: y.RetryAfter, Jittered: y.Jittered}
@@ -37,7 +37,7 @@ func (k *key) learnRefusal(t *trip, y *reply) {
 	}
 	for _, r := range k.scope.routes {
 		if r.alone && y.now.Before(r.own.ends) {
-			r.alone, r.doubt = false, x.route // the limit may be that of the whole key
+			r.alone, r.doubt = false, x.route // the whole key may share the limit
 		}
 	}
 	x.whole, x.name = true, k.name
@@ -45,7 +45,7 @@ func (k *key) learnRefusal(t *trip, y *reply) {
 	k.scope.parts = slices.Insert(others, 0, x) // it is asked first
 }
 
-// narrow makes a wait that of one route.
+// narrow makes a wait hold for one route alone.
 func (x *part) narrow() { x.whole, x.name = false, x.id }
 
 // letsScout reports whether a request of another route may go as a scout while the whole key waits.
@@ -70,7 +70,8 @@ func noSmaller(prices, others []machine.Price) bool {
 	})
 }
 
-// scoutOf returns a request in the queue of a line that may go as a scout, or else when one may.
+// scoutOf returns a request in the queue of a line that may go as a scout, or else the time when one
+// may go.
 func (k *key) scoutOf(e *line, now time.Time) (w *waiter, next time.Time) {
 	x := find(k.parts(), func(x *part) bool { return &x.line == e && x.whole && now.Before(x.ends) })
 	if x == nil {
@@ -89,7 +90,8 @@ func (k *key) scoutOf(e *line, now time.Time) (w *waiter, next time.Time) {
 	return nil, next
 }
 
-// endScouts learns from a request whether the waits that did not hold it back are those of one route.
+// endScouts ends a request as a scout of the waits that did not hold it back. If enough scouts were
+// served, such a wait holds for one route alone.
 func (p *Pass) endScouts(answered, refused bool) {
 	for t := p.parts; t != nil; t = t.next {
 		x, s := t.part, p.key.scope
@@ -113,7 +115,7 @@ func (p *Pass) endScouts(answered, refused bool) {
 	}
 }
 
-// isAlone takes note that the waits of a route are not those of other routes.
+// isAlone notes that the waits of a part's route do not hold for other routes.
 func (k *key) isAlone(x *part) {
 	for _, r := range k.scope.routes {
 		if r.own != nil && (r == x.route || r.doubt == x.route) {

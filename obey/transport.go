@@ -25,9 +25,9 @@ import (
 // more. Requests and responses are not changed.
 //
 // A request that follows a redirection is counted like any other. It waits for as long as the
-// Retry-After of the redirection asks (RFC 9110 Section 10.2.3), and then in front of requests
-// that have not been sent yet. If one unit of a limit is left after a redirection, it is kept for
-// that request for 10 ms.
+// Retry-After of the redirection asks (RFC 9110 Section 10.2.3), and then goes in front of requests
+// that have not been sent yet. If one unit of a limit is left after a redirection, it is kept for that
+// request for 10 ms.
 //
 // A request is under way until its answer arrives. For a new key, or if concurrent requests
 // are limited, it is under way until the body ends or is closed.
@@ -38,13 +38,13 @@ type Transport struct {
 	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy]. If the
 	// shards of a server answer 503 independently, return a different text for each shard.
 	//
-	// If Key is nil, or returns what a function of KeyBy returns, the Transport learns which routes
-	// of a key the server limits apart. A route is whether the method is safe, and the path up to its
-	// first segment that looks like a value, at most four segments. A limit delays the routes that
-	// have announced it, and routes that have not been served yet. Limits with one name, or in one
+	// If Key is nil, or returns what a function of KeyBy returns, the Transport learns which routes of
+	// a key the server limits apart. A route is whether the method is safe, and the path up to its
+	// first segment that looks like a value, at most four segments. A limit delays the routes that have
+	// announced it, and routes that have not been served yet. Limits with one name, or in one
 	// X-RateLimit-Resource or X-RateLimit-Bucket, are one limit. Limits without a name are one while
-	// their quotas and resets agree. A refusal with a wait that no exhausted limit explains delays
-	// the whole key, until requests of other routes show that it is one of its route alone.
+	// their quotas and resets agree. A refusal with a wait that no exhausted limit explains delays the
+	// whole key, until requests of other routes show that the wait belongs to its route alone.
 	//
 	// A limit, and a route with refusals of its own, are parts of the key. [Gate.Keys] lists them. The
 	// name of a part is the key, a space, and the name of the resource or limit, or else a hash of
@@ -63,18 +63,18 @@ type Transport struct {
 	// refusal is returned at once if the request would wait longer before it is sent again.
 	// Patience cancels nothing that is under way.
 	Patience time.Duration
-	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and
-	// its done after that of Gate.Waiting.
+	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and its done
+	// is called after the done of Gate.Waiting.
 	Waiting func(*http.Request, Wait) (done func())
-	// Observe is called for every response with information about limits. The Gate has processed the
-	// response then, and RoundTrip has neither returned nor sent the request again. Observe may send
-	// requests of its own. It may be nil.
+	// Observe is called for every response with information about limits. It is called after the Gate
+	// has processed the response, and before RoundTrip returns or sends the request again. Observe may
+	// send requests of its own. It may be nil.
 	Observe func(*http.Request, ratelimit.Advice)
-	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
-	// request waits as long as the refusal asks, and then at the end of the queue. A request
-	// is sent again if the Gate remembers its key, and if it has no body or a GetBody. After a 503
-	// the request must also have the method GET, HEAD, OPTIONS or TRACE, or an Idempotency-Key or
-	// X-Idempotency-Key. A 503 whose wait comes from Advisor.Refused is exempt.
+	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The request waits
+	// as long as the refusal asks, and then at the end of the queue. A request is sent again if the
+	// Gate remembers its key, and if it has no body or a GetBody. After a 503 the request must also
+	// have the method GET, HEAD, OPTIONS or TRACE, or an Idempotency-Key or X-Idempotency-Key. This
+	// does not apply to a 503 whose wait comes from Advisor.Refused.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned. Its body is cut
 	// to the first 64 KiB, and to what came within a second. If the context is cancelled, its
@@ -296,10 +296,10 @@ const (
 	longestRead = time.Second
 )
 
-// keepBody replaces the body of a response by a copy of its beginning. It closes the body, so
-// that the connection is free during the wait. If the body is longer, the copy ends with
-// io.ErrUnexpectedEOF. If the body takes too long, the copy ends with os.ErrDeadlineExceeded. A
-// panic of the body before that reaches the caller.
+// keepBody replaces the body of a response by a copy of its beginning. It closes the body, so that the
+// connection is free during the wait. If the body is longer, the copy ends with io.ErrUnexpectedEOF. If
+// the body takes too long, the copy ends with os.ErrDeadlineExceeded. If the body panics before then,
+// the panic reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
 	if !hasBody(body) {
@@ -335,8 +335,8 @@ func keepBody(resp *http.Response) {
 	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), reader)) // which goes on with the error
 }
 
-// An answerBody is the body of an answer whose request is under way until the body ends. It
-// is also that of a redirection whose Retry-After is counted from received.
+// An answerBody is the body of an answer whose request is under way until the body ends, or the body of
+// a redirection. The Retry-After of a redirection counts from received.
 type answerBody struct {
 	io.ReadCloser
 	end      func() // ends the request; a second call does nothing; nil if it has ended

@@ -41,8 +41,8 @@ func (a *API) asks(v *visit) (wait time.Duration) {
 	return wait
 }
 
-// retryAfter returns the Retry-After of a refusal. It is absent if a is Bare, and if no time is
-// known. It does not end before the reset of a limit with nothing remaining, unless resets are
+// retryAfter returns the Retry-After of a refusal. It is absent if a is Bare, or if no time is known.
+// It does not end before the reset of a limit with nothing remaining, unless the vendor's resets tell
 // when the whole quota is back.
 func (a *API) retryAfter(v *visit) ratelimit.Seconds {
 	if a.Bare || v.wait == unknown {
@@ -84,9 +84,9 @@ func must(form string, err error) {
 	}
 }
 
-// written returns the time to pass to Dialect.Set, which drops the fraction of a second and adds whole
-// seconds to write a reset as a point in time. It is the next second if a written reset would otherwise
-// be early.
+// written returns the time to pass to Dialect.Set. To write a reset as a point in time, Set drops the
+// fraction of a second of this time, and adds whole seconds. If a reset would then be early, written
+// returns the next second.
 func (v *visit) written() time.Time {
 	second := v.now.Truncate(time.Second)
 	for i := range v.states {

@@ -40,7 +40,7 @@ type API struct {
 // Counts is what an API has counted. A request counts when it arrives.
 type Counts struct {
 	Served, Refused int64
-	Early           int64 // requests that came while a refusal of their key had asked to wait, served or refused
+	Early           int64 // requests, served or refused, that came before the end of a wait that a refusal of their key asked for
 }
 
 // Counts returns what a has counted until now.
@@ -57,13 +57,13 @@ const mostClients = 10_000
 // A keyHash takes the place of a key, which may be long.
 type keyHash [sha256.Size]byte
 
-// A client is what is remembered of a key.
+// A client is what an API remembers of a key.
 type client struct {
 	counters []*counter // of each limit
 	until    time.Time  // the end of the longest wait that a refusal has asked for
 }
 
-// client returns the client with a key. The mutex is locked.
+// client returns the client with a key. The caller has locked the mutex.
 func (a *API) client(key string) *client {
 	hash := keyHash(sha256.Sum256([]byte(key)))
 	c := a.clients[hash]

@@ -60,7 +60,7 @@ func (c *checker) findings() (list []Finding) {
 func (c *checker) check() {
 	if isNext(c.resp.Header[draft.LimitKey]) {
 		c.add(ruleNext, ratelimit.LimitField, -1)
-		c.retryAfter() // its form is that of RFC 9110, whatever the draft
+		c.retryAfter() // RFC 9110 defines its form, whatever the draft
 		return
 	}
 	c.policies()
@@ -80,7 +80,7 @@ func isNext(lines []string) bool {
 	return f.Dialect == draft.Next
 }
 
-// add adds a violation, as rule.in returns its finding.
+// add adds a violation with the finding that rule.in returns.
 func (c *checker) add(r *rule, field string, item int, args ...any) {
 	c.violations = append(c.violations, violation{r, r.in(field, item, args...)})
 }
@@ -142,7 +142,7 @@ func (c *checker) parsed(field *draft.Field, lines []string, err error, members 
 	return true
 }
 
-// A spelling reads the members of a well-formed field again, for what [ratelimit.Parse] does not
+// A spelling reads the members of a well-formed field again. It finds what [ratelimit.Parse] does not
 // return.
 type spelling struct {
 	sf.Scanner
@@ -312,8 +312,8 @@ func (c *checker) joins() {
 	}
 }
 
-// wastes reports whether a token bucket that holds the quota would lose more than a tenth of its
-// tokens while clients wait for the reset: in a second, as many tokens flow in as it holds.
+// wastes reports whether a token bucket that holds the quota would lose more than a tenth of its tokens
+// while clients wait for the reset. This happens if the bucket fills in a second, and holds few tokens.
 func wastes(l *ratelimit.Limit, p *ratelimit.Policy) bool {
 	return l.Remaining == 0 && number(l.Reset) == 1 && number(p.Window) == 1 && p.Quota > 0 && p.Quota < tolerance
 }
@@ -330,9 +330,9 @@ func (c *checker) shortest() map[ratelimit.Unit]*ratelimit.Policy {
 	return of
 }
 
-// tolerance is the factor by which a value may exceed its policy before it is likely a mistake.
-// Jitter makes resets longer. If little is used early in a window, more remains at its end than
-// the average rate gives.
+// tolerance is the factor by which a value may exceed its policy before it is likely a mistake. Two
+// things are no mistake: jitter makes resets longer, and a client that uses little early in a window
+// has more left at the end than the average rate gives.
 const tolerance = 10
 
 // overdue reports whether a reset is so long that it was probably written in another unit, or as
@@ -442,9 +442,9 @@ func cacheControl(lines []string) (explicit, fresh bool) {
 	return explicit, fresh
 }
 
-// retryAfter checks that Retry-After has the form of RFC 9110 Section 10.2.3. It may not end before
-// the wait of a limit with nothing remaining. A limit with something remaining may have a later
-// reset, as in the example of draft-11 Appendix B.3.
+// retryAfter checks that Retry-After has the form of RFC 9110 Section 10.2.3, and does not end before
+// the wait of a limit with nothing remaining. A limit with something remaining may have a later reset,
+// as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
 	lines := c.resp.Header[text.RetryAfterKey]
 	var asked *text.RetryAfter // by the first line that can be read
@@ -476,9 +476,10 @@ func (c *checker) retryAfter() {
 	}
 }
 
-// retryTime checks that a Retry-After is not far beyond all resets and windows of the response. A
-// Retry-After in milliseconds is. It may be before the reset of an older limit, which may be when
-// the whole quota is back. It may not be 0, which some servers write for less than a second.
+// retryTime checks that a Retry-After is not far beyond all resets and windows of the response, as a
+// Retry-After in milliseconds is. A Retry-After of 0 next to an exhausted older limit is a fault too:
+// some servers write 0 for less than a second. A Retry-After may be before the reset of an older limit,
+// because the reset may tell when the whole quota is back.
 func (c *checker) retryTime(asked int64) {
 	latest, milli := int64(0), false
 	compare := func(end int64) {
@@ -540,9 +541,9 @@ func (c *checker) older() {
 	}
 }
 
-// readOlder reads the older fields in h. Absolute times count from the time at which the response
-// was made, like the seconds of current fields. Without Date this time is unknown, and absolute
-// resets are absent in the result. They are recognized because they change with the arrival.
+// readOlder reads the older fields in h. Absolute times count from the time at which the response was
+// made, like the seconds of current fields. Without Date this time is unknown. readOlder then reads the
+// fields with two times of arrival, and leaves out the resets that differ, because these are absolute.
 func (c *checker) readOlder(h http.Header) ratelimit.Fields {
 	read := func(arrived time.Time) ratelimit.Fields {
 		old, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Now: arrived})
@@ -565,8 +566,9 @@ func (c *checker) readOlder(h http.Header) ratelimit.Fields {
 }
 
 // olderKey returns the key of the older field that most likely contains a number of a policy. It
-// prefers fields of the policy, or of no policy that was read, then fields of the role, then the
-// alphabet. The word Requests names no policy if no other unit is counted.
+// prefers fields of the policy, or of no policy that was read. Of these it prefers fields of the role,
+// and then the first one in the alphabet. The word Requests names no policy if no other unit is
+// counted.
 func olderKey(fields []older.Field, read *ratelimit.Fields, policy string, role older.Role) (best string) {
 	named := map[string]bool{}
 	for i := range read.Limits {
@@ -591,10 +593,10 @@ func olderKey(fields []older.Field, read *ratelimit.Fields, policy string, role 
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older limit. It also reports
-// whether such a limit has its Reset, give or take a second. Both are true if there is no current
-// limit. A later Reset agrees too if it is not later than that of another current limit, because
-// [ratelimit.RestrictHeader] writes such a Reset.
+// agrees compares an older limit with the current limits. remaining reports whether one of these has
+// the same Remaining. reset reports whether such a limit has the same Reset, give or take a second.
+// Both are true if there is no current limit. The older Reset may also be later, but no later than the
+// Reset of another current limit, because [ratelimit.RestrictHeader] writes such a Reset.
 func (c *checker) agrees(old *ratelimit.Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

@@ -14,8 +14,9 @@ import (
 type Limit struct {
 	Policy ratelimit.Policy // the name, the quota, the window and the unit; Concurrency needs no window
 	Kind   Kind
-	// Burst is how many tokens a TokenBucket can hold. It fills at quota ÷ window. 0 is the quota.
-	// The API announces Burst as the quota, and the time in which an empty bucket fills as the window.
+	// Burst is how many tokens a TokenBucket can hold; 0 is the quota of the Policy. The bucket fills
+	// at quota ÷ window. The API announces Burst as the quota, and the time in which an empty bucket
+	// fills as the window.
 	Burst int64
 }
 
@@ -26,7 +27,7 @@ const (
 	FixedWindow     Kind = iota // windows by the clock: all units come back at multiples of the window
 	WindowFromFirst             // a window begins with the first request after the last window
 	SlidingLog                  // each unit comes back a window after it was used
-	SlidingCounter              // a window by the clock, and a part of the one before, which shrinks with time
+	SlidingCounter              // a window by the clock, and a part of the window before, which shrinks with time
 	TokenBucket                 // units come back one by one, at quota ÷ window
 	Concurrency                 // a unit comes back when the request is answered
 )
@@ -39,7 +40,7 @@ func (l *Limit) unit() ratelimit.Unit {
 	return l.Policy.Unit
 }
 
-// A counter is the state of a Limit for one key. The time does not go back.
+// A counter is the state of a Limit for one key. The times that it gets never go back.
 type counter struct {
 	*Limit
 	length   time.Duration // of a window
@@ -162,8 +163,8 @@ func (c *counter) slidingCounter() (f ratelimit.Fields, reset, full time.Duratio
 
 // slide returns how long a sliding window has to move until n units remain.
 func (c *counter) slide(n int64) time.Duration {
-	// left returns how much of a window may be left if no more than most of the units count that
-	// were used in the window before it.
+	// units were used in the window before. left returns how long the current window may still last if
+	// no more than most of these units may count.
 	left := func(most, units int64) time.Duration {
 		if units <= most {
 			return c.length
@@ -194,7 +195,7 @@ func (c *counter) flow(tokens float64) time.Duration {
 	return time.Duration(min(d, 1<<62))
 }
 
-// wait returns how long it takes until n units remain: 0 if they do. state was called before.
+// wait returns how long it takes until n units remain; 0 if they remain now. Call state first.
 func (c *counter) wait(n int64) time.Duration {
 	missing := n - c.Policy.Quota + c.used
 	switch {
@@ -222,7 +223,7 @@ func (c *counter) wait(n int64) time.Duration {
 // another share an entry. All units of an entry come back when its last unit does.
 const longLog = 4096
 
-// take uses n units. state was called before.
+// take uses n units. Call state first.
 func (c *counter) take(n int64) {
 	c.used = text.SaturatingAdd(c.used, n)
 	c.tokens -= float64(n)

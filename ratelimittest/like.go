@@ -10,7 +10,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A vendor is how a server limits requests. The fields that an API has too are copied to it.
+// A vendor defines how a server limits requests. Like copies the fields that an API has too.
 type vendor struct {
 	name         string
 	limits       []Limit
@@ -28,8 +28,8 @@ type vendor struct {
 	html          bool                          // the body is HTML, not JSON
 }
 
-// The limits are those of a small account, or of a documented example. testdata/vendors.txt has the
-// responses that the fields, the statuses and the forms of the values are from.
+// The limits are from a small account, or from a documented example. The fields, the statuses and the
+// forms of the values are from the responses in testdata/vendors.txt.
 var vendors = []vendor{
 	{
 		name: "github", limits: []Limit{limit("core", 5000, 3600, "", WindowFromFirst)}, dialect: ratelimit.GitHub,
@@ -84,7 +84,7 @@ func limit(name string, quota, window int64, unit ratelimit.Unit, kind Kind) Lim
 //
 // "nginx", "haproxy" and "bare429" announce nothing, and refuse without Retry-After. For "openai" and
 // "anthropic" a request of n bytes takes n ÷ 4 input tokens, at least one, and as many output tokens.
-// The error for another name lists the names.
+// If the name is unknown, the error lists all names.
 func Like(vendor string) (*API, error) {
 	var names []string
 	for _, v := range vendors {

@@ -16,13 +16,13 @@ import (
 type promise struct {
 	end    time.Time
 	source ratelimit.Source
-	broken int       // promises before it that were broken, since a request was served
-	late   time.Time // the end of the latest of them, or of the first promise since then
+	broken int       // how many earlier promises were broken since a request was served
+	late   time.Time // the end of the latest broken promise, or else of the first promise
 }
 
-// refusal checks whether a refusal was announced, and whether a request was refused after the
-// time that an earlier refusal announced. A response from a cache announces nothing. A request
-// that failed may have taken what came back.
+// refusal checks whether a refusal was announced, and whether a request was refused after the time that
+// an earlier refusal announced. A response from a cache announces nothing. A response that is no
+// refusal ends all promises: its request may have taken what came back.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
 	if text.Stored(x.resp.Header) || !x.advice.Refused {
@@ -58,8 +58,8 @@ func (s *suspect) note(left int64, r *run) {
 	}
 }
 
-// early checks a refusal: one of the limits that it announces must have had nothing remaining when the
-// request was sent. A refusal without limits may be by any limit of the server.
+// early checks a refusal: nothing must have remained of one of its limits when the request was sent. A
+// refusal without limits may come from any limit of the server.
 func (x *exchange) early() {
 	s := suspect{left: math.MaxInt64, field: ratelimit.LimitField}
 	exhausted := slices.ContainsFunc(x.joined, joined.exhausted)
@@ -89,8 +89,8 @@ func (x *exchange) early() {
 	x.doubt(x.isCertain(&s, silent || exhausted), ruleEarly.in(s.field, -1))
 }
 
-// isCertain reports whether only a fault explains a refusal by s. earlier is true if what the limit
-// allowed is known from earlier responses, and not from the refusal.
+// isCertain reports whether only a fault explains a refusal by s. earlier is true if earlier responses
+// show what the limit allowed, and not the refusal itself.
 func (x *exchange) isCertain(s *suspect, earlier bool) bool {
 	switch {
 	case earlier:
@@ -101,8 +101,8 @@ func (x *exchange) isCertain(s *suspect, earlier bool) bool {
 	return s.left >= limiters.MaxLost
 }
 
-// before returns how many requests a limit allowed when this request was sent, by the responses
-// before it.
+// before returns how many requests a limit allowed when this request was sent. It uses only the
+// responses before this one.
 func (x *exchange) before(r *run) int64 {
 	least, _ := r.Least()
 	return int64(least/r.Cost()) - int64(x.others(r)) - int64(x.pending)
@@ -147,9 +147,9 @@ func (x *exchange) promised() {
 	}
 }
 
-// retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. The
-// reset may be when the whole quota is back, and Retry-After when the next unit is. Check has
-// the rule for current limits.
+// retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. This may be
+// right: the reset may tell when the whole quota is back, and Retry-After when the next unit is back.
+// Check has the rule for current limits.
 func (x *exchange) retryEarly() {
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	if !x.isCurrent() && x.advice.Asked < least-time.Second { // the sum could overflow

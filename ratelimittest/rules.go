@@ -24,7 +24,7 @@ var levelNames = map[Level]string{LevelShould: "should", LevelMust: "must"}
 // String returns "note", "should" or "must".
 func (l Level) String() string { return cmp.Or(levelNames[l], "note") }
 
-// A Finding is a rule that one response breaks, or several responses together.
+// A Finding is a rule that is broken, by one response or by several responses together.
 type Finding struct {
 	Rule    string // the id of the rule in CONFORMANCE.md, such as "P16"
 	Level   Level  // how much it matters
@@ -39,7 +39,7 @@ type Finding struct {
 //
 //	P16 (must) member 1 of RateLimit-Policy, line 1, byte 14: write the parameter w as …
 //
-// It counts from 1.
+// The text counts members, lines and bytes from 1.
 func (f Finding) String() string {
 	at := text.Place(f.Field, f.Line, f.Offset, f.Item)
 	return f.Rule + " (" + f.Level.String() + ") " + at + ": " + f.Message
@@ -119,7 +119,7 @@ var modelRules = [limiters.Rules]*rule{
 	limiters.Overdrawn: {"L5", "", LevelShould, "more requests were served after " + draft.Remaining + " was 0 than can have come back: refuse them, or announce what remains"},
 	limiters.Applied:   {"P6", "", LevelShould, "let " + draft.Quota + " be the quota that is applied: it is %.0f, but " + draft.Remaining + " is never more than %.0f"},
 	limiters.Window:    {"P6", "", LevelShould, "let " + draft.Window + " be the window that is applied: it seems to be %g s, not %g s"},
-	limiters.Back:      {"P6", "", LevelShould, "let " + draft.Quota + " and " + draft.Window + " be those that are applied: " + draft.Remaining + " is %.0f, but must be at least %.0f by now"},
+	limiters.Back:      {"P6", "", LevelShould, "let " + draft.Quota + " and " + draft.Window + " be the quota and window that are applied: " + draft.Remaining + " is %.0f, but must be at least %.0f by now"},
 }
 
 // The other rules of a Sequence.
@@ -136,8 +136,8 @@ var (
 	ruleFraction = &rule{"6-9", "", LevelShould, "write a whole number, because many clients read nothing else"}
 )
 
-// in returns the finding that a member of a field breaks the rule, or the field if item is -1.
-// The message is a format for args.
+// in returns the finding that a member of a field breaks the rule. If item is -1, the whole field
+// breaks it. The message is a format for args.
 func (r *rule) in(field string, item int, args ...any) Finding {
 	return r.at(ratelimit.FieldError{Field: field, Line: -1, Offset: -1, Item: item}, args...)
 }

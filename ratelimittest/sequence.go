@@ -16,16 +16,16 @@ import (
 )
 
 // A Sequence checks the responses that one client gets from one server. Use it in tests of servers,
-// as [Check] for a single response. It compares the responses with models of limiters: a fixed
+// like [Check] for a single response. It compares the responses with models of limiters: a fixed
 // window, a sliding log, a sliding window counter and a token bucket. If no model explains the
 // responses, the server has a fault. The models allow for up to four servers that count separately.
-// CONFORMANCE.md lists the rules. The zero Sequence is ready to use. It remembers at most 64
-// limits. It must not be used concurrently. The requests may overlap, and responses may be lost.
+// CONFORMANCE.md lists the rules. The zero Sequence is ready to use. It remembers at most 64 limits. It
+// must not be used concurrently. The requests may overlap, and responses may be lost.
 type Sequence struct {
-	// Alone promises that no other client uses the quota, that every request costs the
-	// same, and that the server lowers its numbers at most as [ratelimit.Limit.Cap] does, with a
-	// burst of 1 or more (draft-11 Section 8.3). A fault is then a finding of [LevelShould].
-	// Without the promise there may be another explanation, and the level is [LevelNote].
+	// Alone promises that no other client uses the quota, that every request costs the same, and that
+	// the server lowers its numbers at most as [ratelimit.Limit.Cap] does, with a burst of 1 or more
+	// (draft-11 Section 8.3). A fault then has [LevelShould]. Without the promise a fault may have
+	// another explanation, and has [LevelNote].
 	Alone bool
 
 	// Policies and findings are remembered as hashes, because servers choose their length.
@@ -49,13 +49,13 @@ const (
 	maxName  = 64  // bytes of the name of a policy
 )
 
-// Add checks the next response and returns the new findings: the findings of [Check], and the
-// faults that the response shows together with earlier responses. Call it in the order of
-// arrival. It returns no finding twice. The form of drafts 04 to 07 is a note here, and so is
-// a Retry-After one second before the reset.
+// Add checks the next response and returns the new findings: the findings of [Check], and the faults
+// that the response shows together with earlier responses. Call it in the order of arrival. It returns
+// no finding twice. Two findings of Check are only notes here: the form of drafts 04 to 07, and a
+// Retry-After one second before the reset.
 //
-// received is when the response arrived. Zero means time.Now(). sent is when the request was
-// sent. Zero means received. A nil resp is a response that was lost or is late: the server may
+// received is when the response arrived; the zero time means time.Now(). sent is when the request was
+// sent; the zero time means received. A nil resp is a response that was lost or is late: the server may
 // have counted its request.
 //
 // A limit in requests is checked if it has a policy with a quota, in current or older fields. A
@@ -86,13 +86,13 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	x.partitionKeys()
 	x.policies()
 	x.join()
-	x.refusal() // before limits, because it compares with what was announced before
+	x.refusal() // must run before limits, because it uses what earlier responses announced
 	x.limits()
 	return x.findings
 }
 
-// Models returns a sentence for each limit with the kind of limiter that it behaves like so
-// far, as in
+// Models returns a sentence for each limit: the kind of limiter that the limit behaves like so far, as
+// in
 //
 //	"api" behaves like a fixed window of 60 s with quota 100, as announced (12 responses; a sliding log would look the same so far)
 func (s *Sequence) Models() []string {
@@ -137,7 +137,7 @@ func (r *run) behavior() string {
 	return about + ")"
 }
 
-// An exchange is a request and its response while it is added.
+// An exchange is a request and its response while Add works on them.
 type exchange struct {
 	*Sequence
 	resp           *http.Response
@@ -173,7 +173,7 @@ func (x *exchange) join() {
 	}
 }
 
-// overlap notes when the response arrived, and how many other responses it overlaps with.
+// overlap notes when the response arrived, and how many other requests overlap with its request.
 func (x *exchange) overlap() {
 	for _, at := range x.recent[:min(x.added, len(x.recent))] {
 		if at.After(x.sent) {
@@ -196,8 +196,8 @@ func (x *exchange) report(f Finding) {
 	}
 }
 
-// doubt reports a finding that other clients may explain. It is a note then. certain is true if only a
-// fault explains the finding of a client that is alone.
+// doubt reports a finding. certain is true if only a fault explains the finding of a client that is
+// alone. If certain is false, or other clients may explain the finding, it becomes a note.
 func (x *exchange) doubt(certain bool, f Finding) {
 	if !certain || !x.Alone {
 		f.Level = LevelNote
@@ -205,9 +205,9 @@ func (x *exchange) doubt(certain bool, f Finding) {
 	x.report(f)
 }
 
-// check adds the findings of Check. Two of its rules are notes here. Limits in the form of drafts
-// 04 to 07 are correct in their draft. Rounding may move a Retry-After to a second before the
-// reset.
+// check adds the findings of Check. It turns two of them into notes: limits in the form of drafts 04 to
+// 07, which are correct in their draft, and a Retry-After a second before the reset, which rounding
+// explains.
 func (x *exchange) check() {
 	c := checker{resp: x.resp, clock: text.Clock{Header: x.resp.Header}}
 	c.check()
@@ -289,7 +289,7 @@ type run struct {
 	terms    terms  // as announced
 	former   terms  // before the latest change
 	added    int    // Sequence.added at the latest response with this limit
-	hidden   bool   // some responses contained another limit in its place
+	hidden   bool   // some responses contained another limit in place of this one
 	early    int    // refusals while something remained
 	promise
 }
@@ -307,8 +307,8 @@ func termsOf(p *ratelimit.Policy) terms {
 	return terms{p.Quota, ratelimit.Unit(strings.Clone(unit[:min(len(unit), maxName)])), p.Window}
 }
 
-// A subject identifies a run. Older fields contain only the tightest limit of a server: if
-// their terms change, they describe another limit.
+// A subject identifies a run. Older fields contain only the tightest limit of a server: if the terms
+// change, they describe another limit.
 type subject struct {
 	name, key string
 	keyed     bool // the partition key is not absent
@@ -331,9 +331,9 @@ func (x *exchange) run(p *ratelimit.Policy) *run {
 	return r
 }
 
-// policies checks that the terms of policies in current fields stay the same. The first change
-// is a note, because it may be a change of plan. The policy of a 503 may be temporary (draft-11
-// Section 5.2).
+// policies checks that the terms of policies in current fields stay the same. The first change is a
+// note, because it may be a change of plan. A policy in a 503 is not compared, because it may be
+// temporary (draft-11 Section 5.2).
 func (x *exchange) policies() {
 	if x.resp.StatusCode == http.StatusServiceUnavailable {
 		return
@@ -363,8 +363,8 @@ type keys struct {
 	times int
 }
 
-// partitionKeys checks that the partition key of a name is not new in each response. If it is,
-// clients cannot recognize their limit.
+// partitionKeys checks that the limits of one name do not have a new partition key in each response:
+// clients could not recognize their limit.
 func (x *exchange) partitionKeys() {
 	const many = 12
 	for i := range x.advice.Fields.Limits {
@@ -387,9 +387,9 @@ func (x *exchange) partitionKeys() {
 	}
 }
 
-// limits compares the limits of the response with those of earlier responses, unless too many
-// requests overlap. The limits may have counted requests whose responses arrive later. Their number
-// is known only when several times as many responses have arrived.
+// limits compares the limits of the response with the limits of earlier responses, unless too many
+// requests overlap. The server may have counted requests whose responses arrive later. How many may
+// overlap is known only when several times as many responses have arrived.
 func (x *exchange) limits() {
 	const several = 4
 	unclear := x.pending == len(x.recent) || x.added <= several*x.widest
@@ -402,7 +402,7 @@ func (x *exchange) limits() {
 }
 
 // limit compares a limit with what is remembered of it. A doubt is certain only if the requests are
-// known to use the limit. If one of several limits never falls, it may be for other requests.
+// known to use the limit. If one of several limits never falls, it may concern other requests.
 func (x *exchange) limit(m *joined, item int) {
 	r := m.run
 	now := limiters.Response{
@@ -440,7 +440,7 @@ func (x *exchange) limit(m *joined, item int) {
 // response. The limit may have counted them.
 func (x *exchange) others(r *run) int { return x.added - 1 - r.added }
 
-// unixTime checks that a current reset is not a Unix time. In older fields it may be.
+// unixTime checks that a current reset is not a Unix time. An older reset may be one.
 func (x *exchange) unixTime(l *ratelimit.Limit, item int) {
 	now := x.received.UnixMilli()
 	near := func(ms int64) bool { return max(ms-now, now-ms) <= text.Month.Milliseconds() }

@@ -219,7 +219,7 @@ func TestSequenceWords(t *testing.T) {
 		}, "let r fall by what each request costs: it is 84 where at most 81 can be left (or is this URL free, or cached?)"},
 		{"r jumps", 0.5, func(i int, s float64) string {
 			return say("q=100;w=60", "r=%d;t=%d", 50-i*37%50, 60-int(s))
-		}, "let q and w be those that are applied: r is 2, but must be at least 25 by now"},
+		}, "let q and w be the quota and window that are applied: r is 2, but must be at least 25 by now"},
 		{"the window is half as long", 0.5, windows(100, 30, func(left int, reset float64) string {
 			return say("q=100;w=60", "r=%d;t=%.0f", left, math.Ceil(reset))
 		}), ""},

@@ -10,9 +10,9 @@ import (
 //go:embed vectors
 var vectors embed.FS
 
-// Vectors returns the test cases of this package in JSON, for tests of parsers and writers. They
-// show what field lines mean, what is malformed, and how to write, join and obey limits. README.md
-// in it describes the files and their form, and schema.json is their JSON Schema.
+// Vectors returns the test cases of this package in JSON, for tests of parsers and writers. They show
+// what field lines mean, what is malformed, and how to write, join and obey limits. Its README.md
+// describes the files and their form, and its schema.json is the JSON Schema of the files.
 func Vectors() fs.FS {
 	files, err := fs.Sub(vectors, "vectors")
 	if err != nil {
@@ -22,7 +22,8 @@ func Vectors() fs.FS {
 }
 
 // AddLines adds each field line of [Vectors] to the seeds of a fuzz target whose only argument is a
-// string. f is a *testing.F. It needs no more of it, so that package testing is not imported.
+// string. f is a *testing.F; the interface keeps package testing out of programs that import this
+// package.
 func AddLines(f interface{ Add(args ...any) }) {
 	files, err := fs.Glob(vectors, "vectors/*.json")
 	if err != nil {
@@ -39,7 +40,8 @@ func AddLines(f interface{ Add(args ...any) }) {
 	}
 }
 
-// A linesCase has the members of a case that contain field lines. A character is a byte.
+// A linesCase has the members of a case that contain field lines. Each character of a line stands for
+// one byte.
 type linesCase struct {
 	Lines     []string    // of one field
 	Header    []string    // lines that begin with the name of the field

@@ -17,7 +17,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// help is that of the program, and helps has that of each verb without its flags.
+// help is the help of the program. helps has the help of each verb, without its flags.
 var (
 	//go:embed help/ratelimit.txt
 	help string
@@ -128,8 +128,8 @@ func (h headerFlag) newRequest(ctx context.Context, method, address string) (*ht
 	return r, nil
 }
 
-// newTransport returns a Transport for servers that are not trusted. The verbs call it without a
-// Client, which follows redirects, and repeats the query of an address in its errors.
+// newTransport returns a Transport for servers that are not trusted. The verbs use it without an
+// http.Client, which would follow redirects, and repeat the query of an address in its errors.
 func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 1 << 20

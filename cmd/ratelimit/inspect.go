@@ -71,7 +71,7 @@ func (in *inspection) note(err error) {
 	}
 }
 
-// text shows a response of a text or, with -lint, all that have findings.
+// text shows a response of a text. With -lint it shows all responses that have findings.
 func (in *inspection) text(name string, from io.Reader) error {
 	if in.lint && !in.last {
 		return in.all(name, from)
@@ -94,8 +94,8 @@ func (in *inspection) one(r *report.Report) {
 	in.out.report(r)
 }
 
-// all checks the responses of a text. It shows the responses that have findings, and a
-// response that is alone in its text.
+// all checks the responses of a text. It shows the responses that have findings. If the text has only
+// one response, all shows it in any case.
 func (in *inspection) all(name string, from io.Reader) error {
 	var sum summary
 	err := report.Each(name, from, func(r *report.Report) {

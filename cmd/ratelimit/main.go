@@ -36,8 +36,7 @@ import (
 type verb struct {
 	name string
 	run  func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error)
-	// ends means that an interrupt ends ctx instead of the program, so that the verb can finish
-	// its work.
+	// If ends is true, an interrupt ends ctx and not the program, so that the verb can finish its work.
 	ends bool
 }
 

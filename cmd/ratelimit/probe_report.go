@@ -52,7 +52,7 @@ type line struct {
 }
 
 // add adds a response, and returns its line. If the response was lost, resp is nil, and err is the
-// cause. If the end of the run cut the request off, err is nil too.
+// cause. If the request was cut off by the end of the run, both are nil.
 func (r *probeReport) add(resp *http.Response, err error, sent, received time.Time) line {
 	l := line{At: sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: sent, received: received}
 	for _, f := range r.sequence.Add(resp, sent, received) {
@@ -215,8 +215,8 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	b.WriteByte('\n')
 }
 
-// span returns the highest and the lowest number that is not nil, such as "3 to 0". text formats a
-// number, or nil.
+// span returns the highest and the lowest of the numbers that are not nil, such as "3 to 0". text
+// formats a number or nil.
 func span(numbers []*int64, text func(*int64) string) string {
 	numbers = slices.DeleteFunc(numbers, func(n *int64) bool { return n == nil })
 	if len(numbers) == 0 {

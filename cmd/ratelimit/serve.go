@@ -113,7 +113,8 @@ func (s *serving) addDialect(name string) error {
 	return nil
 }
 
-// fault returns the fault of the command line. args is how many arguments are no flags.
+// fault returns the fault of the command line, or nil. args is the number of arguments that are no
+// flags.
 func (s *serving) fault(args int) error {
 	_, port, notAddress := net.SplitHostPort(s.address)
 	switch {
@@ -155,8 +156,8 @@ func (s *serving) faultOf(p ratelimit.Policy) string {
 	return ""
 }
 
-// complete makes the API. It sends a request to a second API with the same flags, because an API panics
-// if a form cannot express the limits. complete returns that panic as an error.
+// complete makes the API. An API panics if a form cannot express the limits. Therefore complete first
+// sends a request to a second API with the same flags, and returns its panic as an error.
 func (s *serving) complete(args int) (err error) {
 	if err := s.fault(args); err != nil {
 		return err
@@ -216,8 +217,8 @@ func (s *serving) keyOf(r *http.Request) string {
 	return strings.Join(r.Header[http.CanonicalHeaderKey(s.key)], "\n")
 }
 
-// number returns the number of the key of a request, from 1, so that no credential is printed. It
-// is 0 if there is one key for all, and for keys after the first ten thousand.
+// number returns a number for the key of a request, from 1, so that no credential is printed. It
+// returns 0 if all requests share one key, and for keys after the first ten thousand.
 func (s *serving) number(r *http.Request) int {
 	const most = 10_000
 	if s.key == "" {

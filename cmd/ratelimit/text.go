@@ -113,7 +113,7 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 			report.Quoted(l.Name), l.Key(), bar(l), l.Left(), l.UnitName(), report.Seconds(l.Window), reset)
 	}
 	table.Flush()
-	// A tabwriter counts colours as text, so they come last.
+	// A tabwriter would count colours as text, so they are added after it.
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
 		colour := ""
 		if i == 0 {

@@ -67,7 +67,7 @@ var (
 	}
 )
 
-// FieldOf returns the definition of the field with a name, or nil for an older field.
+// FieldOf returns the definition of the field with a name. It returns nil for an older field.
 func FieldOf(name string) *Field {
 	switch name {
 	case Policies.Name:
@@ -85,7 +85,7 @@ const (
 	Next    = "ratelimit-next"    // the form of the next draft
 )
 
-// A Slot is the place in a member for a defined parameter. q and r share one.
+// A Slot is the place in a member for a defined parameter. q and r share a slot, and so do w and t.
 type Slot uint8
 
 const (

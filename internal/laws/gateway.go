@@ -15,13 +15,13 @@ import (
 // Passed is when the responses arrive.
 var Passed = time.Date(2026, time.November, 21, 3, 23, 56, 0, time.UTC)
 
-// UpstreamHeader returns the header of a server that announces limits in up to three forms:
-// the current fields, older drafts, one family with any format of a reset, the windows of
-// Kong, lists, and the units of language models. It has a clock of its own, or none.
+// UpstreamHeader returns the random header of a server that announces limits in up to three forms.
+// These are the current fields, older drafts, one family with any format of a reset, the windows of
+// Kong, lists, and the units of language models. The server has a clock of its own, or sends no Date.
 func UpstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
 	h := http.Header{}
 	in := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
-	// often adds a field, except once in n times.
+	// often adds a field in all but one of n calls, on average.
 	often := func(key string, n int, value func() string) {
 		if rnd.IntN(n) > 0 {
 			h.Add(key, value())
@@ -87,7 +87,8 @@ func UpstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
 	return h
 }
 
-// GatewayFields returns fields of a gateway, with the names that older forms are read as.
+// GatewayFields returns fields of a gateway. Their names are the names that a reader gives to limits of
+// older forms.
 func GatewayFields(rnd *rand.Rand) (f ratelimit.Fields) {
 	if rnd.IntN(3) == 0 {
 		return OwnFields(rnd)

@@ -16,7 +16,7 @@ type Host struct {
 	Limiters []Limiter
 	Form     string
 	Retry    bool // refusals have a Retry-After
-	Silent   bool // and nothing else
+	Silent   bool // the only announcement is that Retry-After
 	Down     bool // resets are rounded down
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/trial"
 )
 
-// FieldsOf makes fields from the values of RateLimit-Policy and RateLimit. r=unknown and q=unknown
-// are numbers that only an older response leaves out. A mistake in the text is a panic.
+// FieldsOf makes fields from the values of RateLimit-Policy and RateLimit. r=unknown and q=unknown are
+// numbers that are absent, as in older fields. FieldsOf panics if the text has a mistake.
 func FieldsOf(policies, limits string) ratelimit.Fields {
 	const unknown int64 = 123456789012345
 	mark := "=" + strconv.FormatInt(unknown, 10)
@@ -38,8 +38,8 @@ func FieldsOf(policies, limits string) ratelimit.Fields {
 	return f
 }
 
-// RandomFields returns fields whose members often match those of other random fields. Some have an
-// unknown remaining, or occur twice.
+// RandomFields returns fields whose members often match members of other random fields. Some members
+// have an unknown remaining, or occur twice.
 func RandomFields(rnd *rand.Rand) ratelimit.Fields { return FieldsOf(trial.RandomPair(rnd, false)) }
 
 // OwnFields returns random valid fields of a gateway.

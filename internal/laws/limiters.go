@@ -9,9 +9,9 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Limiter of these tests is honest: it announces its numbers, and enforces them.
+// A Limiter is an honest limiter for tests: it enforces the numbers that it announces.
 type Limiter interface {
-	Left(now time.Time) (f ratelimit.Fields, ok bool) // whether one more may pass
+	Left(now time.Time) (f ratelimit.Fields, ok bool) // the numbers, and whether one more request may pass
 	Take(now time.Time)
 	Done() // a request that was taken has ended
 }
@@ -22,7 +22,7 @@ type Fixed struct {
 	Name    string
 	Quota   int64
 	Cost    int64
-	Unit    ratelimit.Unit // of its own where a request costs more than one
+	Unit    ratelimit.Unit // not requests if a request costs more than one
 	Window  time.Duration
 	Aligned bool
 	used    int64
@@ -56,8 +56,8 @@ func (l *Fixed) Take(now time.Time) {
 // Done ends a request.
 func (*Fixed) Done() {}
 
-// Pail is a token bucket. If Full is set, its reset is when all tokens are back, as GCRA
-// limiters often announce. Otherwise its reset is when the next token is back.
+// Pail is a token bucket. If Full is set, its reset is the time until all tokens are back, as GCRA
+// limiters often announce. Otherwise its reset is the time until the next token is back.
 type Pail struct {
 	Name      string
 	Burst     int64
@@ -186,14 +186,14 @@ func one(name string, quota int64, window ratelimit.Seconds, remaining int64, re
 	}
 }
 
-// seconds rounds up, to at least a second. 17 in 7 seconds is 7 seconds, in spite of the rounding
-// of a quotient.
+// seconds rounds up, to at least a second. It allows for the rounding of a quotient: the time for 17
+// tokens at 17 per 7 seconds is 7 seconds, not 8.
 func seconds(s float64) ratelimit.Seconds {
 	return ratelimit.SecondsOf(max(int64(math.Ceil(s*(1-4e-16))), 1))
 }
 
-// RandomLimiter returns an honest limiter of any kind, the ith of a host. Except for slots,
-// all limiters of a host have different quotas, because clients of draft-06 distinguish
+// RandomLimiter returns an honest limiter of a random kind. i is the index of the limiter in its host.
+// All limiters of a host but Slots have different quotas, because clients of draft-06 distinguish
 // limiters by quota.
 func RandomLimiter(rnd *rand.Rand, i int) Limiter {
 	name, quota := string(rune('a'+i)), int64(1+i+3*rnd.IntN(13))

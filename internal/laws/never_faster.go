@@ -23,13 +23,12 @@ type reading struct {
 	ratelimit.Advice
 }
 
-// The clients of readings that know all forms, and the end of the names of those that also know
+// The clients of readings that know all forms, and the end of the name of each client that also knows
 // Retry-After.
 const allFields, withoutRetryAfter, andRetryAfter = "all fields", "all fields but Retry-After", " and Retry-After"
 
-// readings returns what different clients read in a response. One client knows all forms, and
-// each other client knows one older form. Each reads the response with and without
-// Retry-After.
+// readings returns what different clients read in a response. One client knows all forms, and each of
+// the others knows one older form. Each client reads the response with and without Retry-After.
 func readings(status int, h http.Header, o ratelimit.LegacyOptions) (list []reading) {
 	c := ratelimit.Advisor{Legacy: o, MaxWait: math.MaxInt64}
 	read := func(client string, h http.Header) {
@@ -67,20 +66,20 @@ func readings(status int, h http.Header, o ratelimit.LegacyOptions) (list []read
 	return list
 }
 
-// A Passage is a response that passes parties with their own limits.
+// A Passage is a response on its way through parties that add their own limits.
 type Passage struct {
 	Status, Final int // of upstream's response, and of the client's response
 	Before, After http.Header
 	Options       ratelimit.LegacyOptions
 	Parties       []ratelimit.Fields
 	Writes        bool // the parties write older forms
-	Reported      bool // an error reported that a form cannot express a limit
+	Reported      bool // an error has reported that a form cannot express a limit
 	Endless       bool // a party refuses, and does not announce for how long
 }
 
-// Between is law 7 for a passage. No client may do more than upstream allows. If no fault
-// was reported, no client may do more than a party allows. No client waits longer than the
-// strictest party asks, unless a limit has nothing remaining and no time.
+// Between fails if a passage breaks law 7: no client may do more than upstream allows and, if no error
+// was reported, no more than each party allows. No client waits longer than the strictest party asks,
+// unless a limit has nothing remaining and no time.
 func Between(t testing.TB, p Passage) {
 	t.Helper()
 	was := map[string]ratelimit.Advice{}
@@ -98,7 +97,7 @@ func Between(t testing.TB, p Passage) {
 	for _, f := range p.Parties {
 		longest, endless = max(longest, Asked(f).Wait), endless || Endless(f)
 	}
-	if atOnce(was, p.Parties) { // the pace of another party takes the place of no wait
+	if atOnce(was, p.Parties) { // the wait becomes the pace of another party
 		for _, a := range was {
 			longest = max(longest, a.Pace)
 		}
@@ -149,7 +148,7 @@ func formKeys(h http.Header, form string) (keys []string) {
 	return keys
 }
 
-// allows is law 7 for one client and one party.
+// allows fails if one client may do more than one party allows (law 7).
 func allows(t testing.TB, r reading, own ratelimit.Fields, p Passage) {
 	t.Helper()
 	mine, least := Asked(own), LeastOf(own)
@@ -176,7 +175,7 @@ func WithoutCurrent(h http.Header) http.Header {
 	return h
 }
 
-// Asked returns what the fields alone ask of a client, whatever their form.
+// Asked returns what fields ask of a client, without Retry-After, whatever the form of the fields.
 func Asked(f ratelimit.Fields) ratelimit.Advice {
 	a := ratelimit.Advice{Fields: f}
 	for i := range f.Limits {
@@ -248,7 +247,8 @@ func Endless(f ratelimit.Fields) bool {
 	return slices.ContainsFunc(f.Policies, func(p ratelimit.Policy) bool { return p.Quota == 0 })
 }
 
-// LeastOf returns the lowest number of remaining requests; the largest number if none is known.
+// LeastOf returns the lowest number of remaining requests. If no number is known, it returns the
+// largest number.
 func LeastOf(f ratelimit.Fields) uint64 {
 	least := uint64(math.MaxUint64)
 	for l, p := range f.Pairs() {

@@ -30,10 +30,10 @@ const (
 type Response struct {
 	Sent, Received float64 // the limiter decided in between
 	Remaining      float64 // quota units
-	Reset          float64 // in seconds; negative if there is none
+	Reset          float64 // in seconds; negative if there is no reset
 	Outcome        Outcome
 	Pending        int  // responses that arrived after this request was sent
-	Others         int  // requests since the response before that the limiter may have counted
+	Others         int  // requests since the previous response that the limiter may have counted
 	Overlaps       bool // some of the latest requests overlapped, so their order is not certain
 }
 
@@ -84,17 +84,17 @@ type Run struct {
 	events    []Response
 	responses int
 	since     int  // responses since the models began
-	again     bool // they began anew once
+	again     bool // the models began anew once
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
-	wrong     fault // of the model that was left last
-	apart     bool  // one of these models had several counters in turn
+	wrong     fault // of a model that was left last
+	apart     bool  // one of the models that were left last had several counters in turn
 }
 
-// falls are the differences of Remaining from one response to the next.
+// falls summarize the differences of Remaining from one response to the next.
 type falls struct {
-	number int     // how often it fell from one request to the next
+	number int     // how often Remaining fell from one request to the next
 	most   float64 // the largest of these falls
 	least  float64 // the smallest difference, whether Remaining fell or rose
 }
@@ -107,7 +107,7 @@ func (r *Run) Cost() float64 {
 	return 1
 }
 
-// Least returns the least that remains on any counter of the models that are left. If no model
+// Least returns the lowest number that remains on any counter of the models that are left. If no model
 // is left, it returns 0 and false.
 func (r *Run) Least() (least float64, ok bool) {
 	for _, m := range r.models {
@@ -120,14 +120,16 @@ func (r *Run) Least() (least float64, ok bool) {
 	return least, ok
 }
 
-// Known reports whether a request has lowered what remains. Then requests use this limit.
+// Known reports whether a request has lowered what remains. If so, requests are known to use this
+// limit.
 func (r *Run) Known() bool { return r.falls.number > 0 }
 
 // Responses returns how many responses were added.
 func (r *Run) Responses() int { return r.responses }
 
-// Add compares a response with the models that are left. It returns at most one doubt about
-// each rule of falls, and one verdict when no model is left. The terms must not change.
+// Add compares a response with the models that are left. It returns at most one Doubt for each Rule
+// about how Remaining falls. When no model is left, it returns one more Doubt, once: the verdict. The
+// terms must not change.
 func (r *Run) Add(now Response, terms Terms) []Doubt {
 	terms.Slope = r.terms.Slope
 	r.terms = terms
@@ -149,7 +151,7 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	return doubts
 }
 
-// verdict returns the fault that the response shows, if it shows one.
+// verdict returns the fault that a response shows when no model explains it, if there is one.
 func (r *Run) verdict(now Response) (d Doubt, ok bool) {
 	if r.models == nil {
 		r.models = newModels()
@@ -170,8 +172,9 @@ func (r *Run) verdict(now Response) (d Doubt, ok bool) {
 	return r.diagnose(now), true
 }
 
-// unlikely returns the fault of a fixed window that explains all responses, if the models need
-// several counters that seldom take turns. It looks now and then, because that takes long.
+// unlikely returns a fault of a fixed window that explains all responses, if the models need several
+// counters that seldom take turns. It looks only at some of the responses, because each look takes
+// long.
 func (r *Run) unlikely() (d Doubt, ok bool) {
 	likely := func(m *model) bool { return len(m.tracks) == 1 || 8*m.moves > m.seen }
 	if r.responses < 2*often || r.responses%often > 0 || slices.ContainsFunc(r.models, likely) {
@@ -193,8 +196,8 @@ func (r *Run) capped() bool {
 	return next.terms.Slope != r.terms.Slope && r.becomes(next)
 }
 
-// restarted begins all models anew with the latest response that may be the first of a
-// limiter, and reports whether a model explains the responses since then. The server may have
+// restarted begins all models anew with the latest response that may be the first response of a
+// restarted server. It reports whether a model explains the responses since then. The server may have
 // restarted as another kind of limiter.
 func (r *Run) restarted() bool {
 	first := len(r.events) - 1
@@ -206,7 +209,7 @@ func (r *Run) restarted() bool {
 	return r.becomes(next)
 }
 
-// becomes reports whether a model explains all responses of another run. If so, r is that run.
+// becomes reports whether a model explains all responses of another run. If so, r becomes that run.
 func (r *Run) becomes(next Run) bool {
 	next.models, next.since, next.apart = newModels(), 0, false
 	if slices.ContainsFunc(next.events, func(e Response) bool { return !next.step(e) }) {
@@ -216,13 +219,14 @@ func (r *Run) becomes(next Run) bool {
 	return true
 }
 
-// full returns the least that remains of the whole quota after a request and those that overlap.
+// full returns the lowest number that remains of the whole quota after a request and the requests that
+// overlap with it.
 func (r *Run) full(e *Response) float64 {
 	return r.terms.Quota - r.Cost()*float64(1+e.Others+e.Pending)
 }
 
-// slope returns the lowest slope of a server that lowers Remaining, or 0 if the server does not seem
-// to lower it. It is at least the rate of the policy.
+// slope returns the lowest slope with which a server may lower Remaining (see Terms.Slope), at least
+// the rate of the policy. It returns 0 if the server does not seem to lower Remaining.
 func (r *Run) slope() float64 {
 	lowered := Terms{}
 	if r.terms.Window > 0 {
@@ -286,7 +290,7 @@ func (r *Run) Models() []Model {
 // kindNames are the names of models for people.
 var kindNames = [kinds]string{"fixed window", "sliding log", "sliding log", "token bucket", "token bucket", "sliding window counter"}
 
-// fall notes by how much the response lowers what remains, and returns the doubts about it.
+// fall notes by how much a response lowers what remains, and returns the doubts about this fall.
 func (r *Run) fall(now Response) []Doubt {
 	before, f := r.last, &r.falls
 	r.last = now

@@ -14,7 +14,7 @@ type entry struct {
 // inLog is step for a sliding log.
 func (v *view) inLog(t *track) step {
 	certain, possible := 0.0, 0.0              // requests in the log
-	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
+	oldest, leaves := math.Inf(1), math.Inf(1) // the earliest and the latest time of the oldest request
 	for _, e := range t.entries {
 		possible += e.most
 		oldest = min(oldest, e.low)
@@ -24,7 +24,7 @@ func (v *view) inLog(t *track) step {
 		}
 	}
 	most := v.Quota - v.cost*(certain+v.counts())
-	if v.kind == slidingLog && v.Received < t.end.low-1 { // before the oldest leaves
+	if v.kind == slidingLog && v.Received < t.end.low-1 { // before the oldest request leaves
 		most = min(most, v.after(t, t.base))
 	}
 	s := v.between(t, v.Quota-v.cost*possible, most)

@@ -21,7 +21,7 @@ type model struct {
 	tracks  []track
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
-	windows int     // windows that began after another one
+	windows int     // windows that began after another window
 	slips   int     // responses that fitted no track, and were added to the latest one
 	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
@@ -35,7 +35,7 @@ type model struct {
 // A fault is why a model does not explain a response.
 type fault struct {
 	number Number
-	early  bool    // more remains than can have come back; if false, less than must have come back
+	early  bool    // more remains than can have come back; if false, less remains than must have come back
 	most   float64 // the highest or lowest number that could remain
 }
 
@@ -50,14 +50,14 @@ func newModels() (list []*model) {
 type track struct {
 	shown   float64 // what remained in the latest response
 	base    float64 // what remained at the time at
-	low     float64 // base of a bucket, less what refused requests cost, at least
-	left    float64 // base with the part of a token that is not announced, at most
+	low     float64 // base of a bucket without what refused requests may have cost
+	left    float64 // base with the largest part of a token that is not announced
 	at      span    // the time of the latest response that did not overlap with others
 	since   float64 // requests served since then
 	asked   float64 // requests since then that may have been counted
 	end     span    // the time at which the reset ends
 	rolled  float64 // the time at which the first response of the window arrived
-	begin   float64 // the time at which the window began, at least; -Inf if unknown
+	begin   float64 // the earliest time at which the window can have begun; -Inf if unknown
 	entries []entry // what a log or a sliding window counter has counted
 	deficit float64 // units that were missing in the latest responses
 }
@@ -115,7 +115,8 @@ func (t *Terms) window(longest float64) span {
 	return span{max(t.Window-1, shortest), t.Window + 0.5}
 }
 
-// nearest returns the index of the track that explains the response best, and how; -1 if none does.
+// nearest returns the index of the track that explains the response best, and its step. If no track
+// explains the response, the index is -1.
 func (v *view) nearest() (best int, move step) {
 	best, move.gap = -1, math.Inf(1)
 	for i := range v.tracks {
@@ -166,7 +167,7 @@ func (v *view) begin(most int) bool {
 	return true
 }
 
-// conserved reports whether all tracks together have used no more than all requests cost. Then
+// conserved reports whether all tracks together have used no more than all requests cost. If so,
 // earlier responses may have been added to the wrong track.
 func (v *view) conserved() bool {
 	used := v.Quota - v.Remaining
@@ -178,7 +179,7 @@ func (v *view) conserved() bool {
 
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
-// ending returns the time at which the reset ends, or otherwise if there is no reset.
+// ending returns the time at which the reset ends. If there is no reset, it returns otherwise.
 func (v *view) ending(otherwise span) span {
 	if v.Reset < 0 || v.tillUnit() {
 		return otherwise
@@ -186,6 +187,6 @@ func (v *view) ending(otherwise span) span {
 	return span{v.Sent + v.Reset - rounding - v.jitter, v.Received + v.Reset + rounding}
 }
 
-// tillUnit reports whether the reset may be when the next unit is back instead of the end of the
-// window, as announce.SlidingWindow announces it.
+// tillUnit reports whether the reset may be the time until the next unit is back, as
+// announce.SlidingWindow announces it, instead of the time until the end of the window.
 func (v *view) tillUnit() bool { return v.kind == weighted && v.Remaining == 0 }

@@ -19,8 +19,8 @@ func failed(of Number, early bool, most float64) step {
 	return step{fault: fault{number: of, early: early, most: most}}
 }
 
-// between returns a step if no more than most remains, and lost responses explain the units that are
-// missing to least.
+// between returns a step if no more than most remains. If less than least remains, lost responses must
+// explain the units that are missing.
 func (v *view) between(t *track, least, most float64) step {
 	if v.Remaining > most {
 		return failed(Remaining, true, most)
@@ -41,10 +41,10 @@ func (v *view) between(t *track, least, most float64) step {
 	return s
 }
 
-// after subtracts this request from base, and the requests since whose responses had
-// arrived before this one was sent.
+// after subtracts this request from base. It also subtracts the requests since base whose responses had
+// arrived before this request was sent.
 func (v *view) after(t *track, base float64) float64 {
-	if t.at.high > v.Sent { // this one may be older than the base
+	if t.at.high > v.Sent { // this response may be older than the base
 		return base + v.cost*float64(v.Pending+v.widest)
 	}
 	return base - v.cost*(max(t.since-float64(v.Pending), 0)+v.counts())
@@ -56,10 +56,10 @@ func (v *view) step(t *track) step {
 	if v.tillUnit() {
 		longest = max(longest, v.Window*(1+1/v.Quota)) // if the whole quota was used in an instant
 	}
-	if v.Window > 0 && !v.isBucket() && v.Reset > longest+rounding+1 { // it is longer than a limiter can announce
+	if v.Window > 0 && !v.isBucket() && v.Reset > longest+rounding+1 { // no limiter announces so long a reset
 		return failed(Reset, false, v.Window)
 	}
-	if t.rolled > v.Sent { // the response may be of the window before
+	if t.rolled > v.Sent { // the response may belong to the window before
 		return step{ok: true, filled: v.Remaining, low: v.Remaining, begin: t.begin}
 	}
 	switch v.kind {
@@ -99,7 +99,7 @@ func (v *view) inWindow(t *track) step {
 	return s
 }
 
-// agrees reports whether two resets end at the same time, and the jitter that this needs.
+// agrees reports whether two resets end at the same time, and returns the jitter that this needs.
 func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 	if now.widened(1).meets(end) {
 		return true, 0
@@ -113,8 +113,8 @@ func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 // jittered returns the seconds that a server may add to resets at random.
 func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 
-// begins reports whether a window that ends at now can have begun between the end of the window
-// of t and the response.
+// begins reports whether a window that ends at now can have begun after the end of t's window and
+// before the response.
 func (v *view) begins(t *track, now span) bool {
 	return now.widened(1).meets(span{t.end.low + v.window.low, v.Received + v.window.high})
 }
@@ -127,8 +127,8 @@ func (v *view) rate() span {
 	return span{v.Quota / v.window.high, v.Quota / v.window.low}
 }
 
-// refilled returns what a track contains at most if units come back at a rate in units a second:
-// with a part of a unit, and as announced.
+// refilled returns the most units that a track may contain if units come back at a rate in units a
+// second: filled includes a part of a unit, and most is what the server can announce.
 func (v *view) refilled(t *track, rate float64) (filled, most float64) {
 	passed := max(v.Received-t.at.low, 0)
 	filled = min(v.after(t, t.left+rate*passed), v.fresh())

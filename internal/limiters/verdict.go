@@ -43,9 +43,9 @@ type Doubt struct {
 	Args    []any  // of the message
 }
 
-// diagnose returns the fault of a limiter that no model explains. It tries changes of the numbers,
-// the likeliest first. The first change with which a model explains all responses shows the fault.
-// If there is no such change, it returns the fault of a model that was left last.
+// diagnose returns the fault of a limiter that no model explains. It changes the announced numbers in
+// several ways, the likeliest first. The first change with which a model explains all responses shows
+// the fault. Without such a change, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
 	f := r.wrong
 	switch {
@@ -78,18 +78,18 @@ func (r *Run) doubt(rule Rule, number Number, args ...any) Doubt {
 	return Doubt{rule, !r.apart, number, args}
 }
 
-// A change is one number of a limiter that is not as announced, and the doubt if it explains all
-// responses.
+// A change replaces one announced number by another one. If a model then explains all responses, doubt
+// is the fault.
 type change struct {
 	possible bool
 	terms    Terms
 	of       func(*Response) // nil is no change of the responses
-	windows  int             // windows that have to follow the first one
+	windows  int             // how many windows have to follow the first window
 	doubt    Doubt
 }
 
-// changed returns the fault that is shown by the first change with which one counter explains all
-// responses. Its kind is one of the first ones.
+// changed returns the fault that the first change shows with which one counter explains all responses.
+// The kind of the counter must be below among.
 func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	quota, window := r.terms.Quota, r.terms.Window
 	longest, highest, rises := 0.0, 0.0, 0
@@ -123,7 +123,7 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	return r.returns(among, cmp.Or(window, longest))
 }
 
-// returns returns the fault of a reset that does not end when the quota is back.
+// returns finds the fault of a reset that does not end when the quota is back.
 func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {
@@ -140,7 +140,7 @@ func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
 }
 
 // surprises returns how often the quota was back before the reset had ended, or was not back
-// afterwards. A restart or another server explains one or two.
+// afterwards. A restart or another server explains one or two surprises.
 func (r *Run) surprises() (n int) {
 	for i, e := range r.events[1:] {
 		before := r.events[i]
@@ -163,8 +163,8 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 	}
 }
 
-// several returns how many windows have to follow the first one, so that a restart does not explain
-// a fault as well. If no model of any kind is left, the first window shows it.
+// several returns how many windows have to follow the first window, so that a restart does not explain
+// a fault as well. If no model of any kind explains the responses, the first window shows the fault.
 func several(among kind) int {
 	if among < kinds {
 		return 2
@@ -172,11 +172,12 @@ func several(among kind) int {
 	return 0
 }
 
-// explained returns how many windows followed the first one if a model with one counter explains the
-// responses with other terms, or with a change. It returns -1 if none does. nil is no change.
+// explained reports whether a model with one counter explains the responses with other terms or with a
+// change; a nil change changes nothing. It returns how many windows followed the first window, or -1 if
+// no model explains the responses.
 func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int) {
 	for _, m := range newModels()[:among] {
-		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
+		m.jitter = 1e-9 // seconds: not zero, so that the model assumes no jitter of its own
 		unexplained := func(e Response) bool {
 			if change != nil {
 				change(&e)
@@ -206,7 +207,7 @@ func (r *Run) stays(now Response) int {
 func (r *Run) stands() bool {
 	first := len(r.events) - 1
 	now, longest := r.events[first], r.terms.Window
-	served, away := 0.0, 0.0 // away: its unit cannot be back
+	served, away := 0.0, 0.0 // away counts requests whose units cannot be back
 	for i, e := range slices.Backward(r.events) {
 		if e.Outcome == Refused || e.Remaining != now.Remaining {
 			break

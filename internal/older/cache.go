@@ -7,16 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// The meanings of names are cached, because a client gets the same names in every response. A key
-// has two places. It takes the first place if that is free, else one at random. So the names of a
-// response find places next to older names. The size is fixed, so no server can fill the memory.
+// The meanings of names are cached, because a client gets the same names in every response. A key has
+// two places. It takes the first place if that place is free, else one of the two at random. The names
+// of a response thus find room next to older names. The size is fixed, so no server can fill the
+// memory.
 var names [512]atomic.Pointer[name]
 
 const longestKept = 64 // the length of the longest key that is cached
 
 var seed = maphash.MakeSeed()
 
-// isUsual reports whether a key is in most responses, and unrelated to limits. It then needs no
+// isUsual reports whether a key is in most responses, and unrelated to limits. Such a key needs no
 // place in the cache.
 func isUsual(key string) bool {
 	switch key {

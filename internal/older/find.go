@@ -55,8 +55,8 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	return found, true
 }
 
-// sure drops fields whose meaning the other fields do not confirm. If any server may use a name,
-// the row for that name needs another field of its vendor. Without such a field, the words of the
+// sure drops fields whose meaning the other fields do not confirm. If any server may use a name, its
+// row in the vendors' table counts only next to another field of the vendor. Otherwise the words of the
 // name are read. Fields without an anchor are confirmed as a family: see limitFields.
 func sure(fields []Field) []Field {
 	vendors := make(map[string]int, 4)
@@ -81,17 +81,17 @@ func sure(fields []Field) []Field {
 	}
 	if len(found) > anchored && len(quota) == 1 && quota[0].name != nil && quota[0].Role == Reset { // X-Quota-Reset (Pipl, Egnyte)
 		n := *quota[0].name
-		n.Policy, n.family = "", "quota" // of the policy that it fits
+		n.Policy, n.family = "", "quota" // the reset joins the policy that it fits
 		quota[0].name = &n
 		found = append(found, quota[0])
 	}
 	return found
 }
 
-// limitFields returns the fields of a family without an anchor if they contain a limit. A limit is
-// a remaining next to another role. If a name contains a word for something that is counted, a
-// remaining alone is a limit too. So is a quota next to used units or a window. Fields with
-// unsuitable values are dropped.
+// limitFields returns the fields of a family without an anchor if they contain a limit: a remaining
+// next to another role. If a name contains a word for something that is counted, two more count as a
+// limit: a remaining alone, and a quota next to used units or a window. Fields with unsuitable values
+// are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
 	var counted, quota bool
@@ -132,9 +132,9 @@ func (f *Field) roles() (roles uint) {
 	return roles
 }
 
-// Readable returns the fields that [Read] uses. A field without a role, such as X-RateLimit-Minute:
-// 10, is read only next to another field of its policy. X-RateLimit-Key is not read, and may
-// contain a secret.
+// Readable returns the fields that [Read] uses. A field without a role, such as X-RateLimit-Minute: 10,
+// is used only next to another field of its policy. X-RateLimit-Key is not used, and may contain a
+// secret.
 func Readable(fields []Field) []Field {
 	named := map[string]bool{}
 	for i := range fields {
@@ -153,7 +153,8 @@ func Knows(key string) bool {
 	return n.Vendor != "" || n.hasAnchor
 }
 
-// nameIn returns the meaning of a key: from the first table with a row for it, else from its words.
+// nameIn returns the meaning of a key: from the first table with a row for the key, else from the words
+// of the key.
 func nameIn(tables []*Table, key string) *name {
 	for _, t := range tables {
 		if n := t.find(key); n != nil {
@@ -163,7 +164,7 @@ func nameIn(tables []*Table, key string) *name {
 	return nameOf(key)
 }
 
-// newName returns the meaning of a key: from its vendor's row, else from its words.
+// newName returns the meaning of a key: from the row of a vendor, else from the words of the key.
 func newName(key string) name {
 	if !isName(key) {
 		return name{Row: Row{Key: key}}
@@ -181,7 +182,7 @@ func newName(key string) name {
 // headers with any key.
 func isName(key string) bool { return len(key) <= longestName && text.IsToken(key) }
 
-// known adds what follows from the key, the role and the policy.
+// known adds the properties that follow from the key, the role and the policy.
 func (n name) known() name {
 	n.dictionary = strings.EqualFold(n.Key, "RateLimit")
 	n.hint = hintOf(n.Policy, n.digits)
@@ -195,7 +196,7 @@ func (n name) known() name {
 	return n
 }
 
-// hasWait reports whether a key contains the end of the word retry or the word wait, in any
+// hasWait reports whether a key contains "etry", the end of the word retry, or the word wait, in any
 // case. At best it reads only every fourth byte (the algorithm of Boyer, Moore and Horspool).
 func hasWait(key string) bool {
 	for i := 3; i < len(key); {

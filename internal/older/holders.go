@@ -39,8 +39,8 @@ func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
 	return holders
 }
 
-// read reads the number of a field. If lines contain different numbers, it takes the one that
-// counts, as tally.take does. t is the tally of the field's policy.
+// read reads the number of a field. If lines contain different numbers, it takes the number that
+// tally.take takes. t is the tally of the field's policy.
 func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 	for _, line := range f.lines() {
 		if h.Role == Reset {

@@ -1,9 +1,9 @@
 // Package older reads the older header fields for limits: draft-00 to draft-07 of the
 // specification, X-RateLimit-*, and the fields of vendors. It returns numbers and texts.
 //
-// [Find] returns the fields of a header. words.go splits a name into role, policy and unit. [Read]
-// then reads the values: values.go reads facts from each value, tally.go collects the facts of each
-// policy, and settle.go makes policies and limits of them.
+// [Find] returns the fields of a header. words.go splits a name into role, policy and unit. [Read] then
+// reads the values: values.go reads facts from each value, tally.go collects the facts of each policy,
+// and settle.go turns them into policies and limits.
 package older
 
 import (
@@ -161,14 +161,13 @@ func (r *Result) noteDraft(f *Field, facts []Fact) {
 	}
 }
 
-// clear reports whether an unreadable value is an error. It is an error if it contains a digit. It
-// is also an error if the name of the field leaves no doubt: it has no policy, or a unit or a
-// window.
+// clear reports whether an unreadable value is an error. A value with a digit is. Any value is if the
+// name of the field leaves no doubt: the name has no policy, or has a unit or a window.
 func (f *Field) clear(line string) bool {
 	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }
 
-// cause returns why some facts of a field were not taken.
+// cause returns why tallies.add has not taken some facts of a field.
 func (ts *tallies) cause(f *Field, facts []Fact) Cause {
 	switch {
 	case ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers:
@@ -179,8 +178,8 @@ func (ts *tallies) cause(f *Field, facts []Fact) Cause {
 	return Syntax
 }
 
-// isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
-// are, unless they contain a Dictionary or Integer policies.
+// isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy are in it,
+// unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
 	if f.Role != Policies && f.kind != anchorKind { // a fast path for nearly all fields
 		return false
@@ -218,15 +217,15 @@ func Waits(h map[string][]string, c *text.Clock) (longest time.Duration) {
 	return longest
 }
 
-// asked returns the wait that lines ask for. A 0 is no wait: some servers send it in every
-// response.
+// asked returns the wait that lines ask for. A 0 counts as no wait, because some servers send it in
+// every response.
 func (n *name) asked(lines []string, c *text.Clock) time.Duration {
 	m, _ := parseMoment(text.Unquote(text.FirstLine(lines)), n.Format, c)
 	return m.until.Duration()
 }
 
 // maxLines is the number of lines that are read of a field, unless it is a list of policies. Each
-// limiter on the way may add one.
+// limiter on the way of the response may add a line.
 const maxLines = 16
 
 // lines returns the lines of the field that are read. A Dictionary is one line (RFC 9651 Section

@@ -8,11 +8,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// This file makes policies and limits of the tallies. Each step needs the steps before it:
+// This file turns the tallies into policies and limits. Each step needs the steps before it:
 //
-//  1. A quota, what remains and what is used complete each other.
+//  1. If two of quota, remaining and used units are known, they give the third.
 //  2. A policy gets its window: from a field, a listed policy, or its name.
-//  3. Numbers without a policy's name join the policy that they are about.
+//  3. Numbers without a policy's name join the policy that they belong to.
 //  4. The windows decide whether a bare reset is in seconds or milliseconds.
 //  5. A reset without a policy's name goes to all limits with its window.
 //  6. A vendor's policies next to the usual limits are dropped, because they are comments.
@@ -106,18 +106,18 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// mayBelongTo reports whether the numbers of an unnamed tally can be those of the policy of t. If
-// the families differ, what remains must be equal (Kong). A tally with only a reset has no number
-// to compare.
+// mayBelongTo reports whether the numbers of an unnamed tally can belong to the policy of t. If the
+// families differ, what remains must be equal (Kong). A tally with only a reset has no number to
+// compare.
 func (u *tally) mayBelongTo(t *tally, units int64) bool {
 	return t.policy != "" && t.numbers() && u.agrees(t) && (u.share == t.share || !u.numbers()) &&
 		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&
 		(t.window == 0 || u.reset.fits(t.window, units))
 }
 
-// dropComments drops a vendor's policies without a limit if the usual fields are present,
-// because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
-// In parallel lists, it drops a quota of 0 behind the first: 50, 0 has no second limit (Brave).
+// dropComments drops a vendor's policies without a limit if the usual fields are present, because they
+// are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit). In parallel lists, it
+// drops a quota of 0 after the first quota: 50, 0 has no second limit (Brave).
 func (ts *tallies) dropComments() {
 	usual := slices.ContainsFunc(ts.list, func(t tally) bool {
 		return t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
@@ -174,8 +174,7 @@ func numbersName(quota, window int64) (name string) {
 	return name
 }
 
-// obeyStatus makes an unknown or a rounded remaining agree with the word of the field for the
-// status.
+// obeyStatus makes an unknown or a rounded remaining agree with the word in the field for the status.
 func (t *tally) obeyStatus() {
 	rounded := t.share != Unknown && t.unit == "percent"
 	switch {
@@ -224,11 +223,11 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 	return policies, limits
 }
 
-// settleResets finds the units of bare numbers in resets. The window of a reset decides, else
-// the last reset of its family with a window, else the caller's option. The default is
-// seconds. It reports whether the unit is a guess that matters. A Retry-After never decides:
-// it announces when a bucket gets its next unit, or when another limiter permits a request.
-// It agrees with a reset only by chance.
+// settleResets finds the units of bare numbers in resets. The window of a reset decides, else the last
+// reset of its family with a window, else the caller's option. The default is seconds. It reports
+// whether the unit is a guess that matters. A Retry-After never decides, because it agrees with a reset
+// only by chance: it announces when a bucket gets its next unit, or when another limiter permits a
+// request.
 func (ts *tallies) settleResets(option Format) (guessed bool) {
 	for i := range ts.list {
 		t := &ts.list[i]
@@ -251,9 +250,9 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 	return guessed
 }
 
-// unitsTold returns how many units of a bare reset make a second. It takes the units with
-// which the reset fits into the window, else the units that the drafts define. It returns 0
-// if the numbers of the policy do not decide.
+// unitsTold returns how many units of a bare reset make a second. It takes seconds if the reset then
+// fits into the window, else milliseconds if the reset then fits. If neither fits, or if the drafts or
+// a fraction suggest it, it takes seconds. It returns 0 if nothing decides.
 func (t *tally) unitsTold() int64 {
 	window := t.window
 	if t.several { // the window and the reset may come from different limiters

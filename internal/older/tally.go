@@ -32,7 +32,7 @@ type tally struct {
 	part, usedPart         int32             // the fractions of the quota and of the used units, in billionths
 	rate                   int64             // the units that are restored each second
 	by                     [Window + 1]int16 // by role, the number of the field that decided
-	droppedQuotaIn         int16             // the number of the field whose larger quota lost; its window is ignored too
+	droppedQuotaIn         int16             // the number of the field whose larger quota did not count; its window does not count either
 	several                bool              // a field has several numbers
 	unlimited              bool              // a quota is negative, or the word for that
 	quotaOf                order             // of the field with the quota
@@ -44,7 +44,7 @@ type tally struct {
 	reset  moment
 	shared bool // the reset is from a field without a policy's name
 
-	title, tail string // from fields for the name
+	title, tail string // from fields that contain the name
 	columnName  string // added to the policy's name
 	params      string // all parameters
 	form        string // the spelling of the family
@@ -206,11 +206,11 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	return true
 }
 
-// statuses has the words of a field for the status. The limit refuses if the number is below 0.
+// statuses has the words of a field for the status. A number below 0 means that the limit refuses.
 var statuses = map[string]int8{"rejected": -1, "exceeded": -1, "blocked": -1, "limited": -1, "throttled": -1, "allowed": 1}
 
-// takePart adds a part of the quota: a percentage, or a fraction, which may slightly exceed 1. From
-// 2 on, a fraction is read as a percentage, unless a caller's dialect defines it.
+// takePart adds a part of the quota: a percentage, or a fraction, which may slightly exceed 1. A
+// fraction of 2 or more is read as a percentage, unless a caller's dialect defines the field.
 func (t *tally) takePart(n *name, number int16, v text.Number, fact *Fact) {
 	fraction := cmp.Or(fact.Format, n.Format) == Fraction && !strings.HasSuffix(fact.Value, "%")
 	if fraction && (v.N < 2 || n.order == ownOrder) {
@@ -250,7 +250,7 @@ func (t *tally) takeCount(o order, number int16, v text.Number, fact *Fact) {
 	}
 }
 
-// stricter reports whether n allows less than other. Both are numbers of one field.
+// stricter reports whether n allows less than other, for two numbers of one field.
 func stricter(role Role, n, other int64) bool {
 	if role == Used {
 		return n > other
@@ -258,9 +258,9 @@ func stricter(role Role, n, other int64) bool {
 	return n < other
 }
 
-// keep sets number to n if n counts next to the known number, and reports whether it does. The
-// first field with a number decides. If this field has several numbers, the strictest counts,
-// because it is unknown which limiter wrote which.
+// keep sets number to n if n counts instead of the known number, and reports whether it does. The first
+// field with a number decides. If this field has several numbers, the strictest one counts, because it
+// is unknown which limiter wrote which number.
 func (t *tally) keep(field int16, role Role, number *int64, n int64) bool {
 	again := t.by[role] == field
 	t.several = t.several || again && n != *number
@@ -301,8 +301,8 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 	}
 }
 
-// takeReset adds a reset. The best kind of moment counts. If one field has several resets, the
-// latest counts, of whatever kind.
+// takeReset adds a reset. The best kind of moment counts. If one field has several resets, the latest
+// reset counts, whatever its kind.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.Format), c)
 	if m.kind == noMoment {
@@ -321,8 +321,8 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 }
 
 // spend computes the remaining from the quota and the used units, or the quota from the other two.
-// Without an anchor, it does not compute the quota, because the used units may be those of one
-// request. If only the used part is known, the quota is 100 percent.
+// Without an anchor, it does not compute the quota, because one request may have used the units. If
+// only the used part is known, the quota is 100 percent.
 func (t *tally) spend() {
 	if t.remaining != Unknown && t.quota == Unknown {
 		t.quota = t.plain
@@ -344,8 +344,8 @@ func (t *tally) spend() {
 // hasLimit reports whether there is a remaining or a reset.
 func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.kind != noMoment }
 
-// hasPolicy reports whether a tally makes a policy. It does if it has a quota, or only used
-// units, or a limit with a window or a unit.
+// hasPolicy reports whether a tally becomes a policy: if it has a quota, or only used units, or a limit
+// with a window or a unit.
 func (t *tally) hasPolicy() bool {
 	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window != 0 || t.unit != "")
 }
@@ -382,9 +382,9 @@ func (ts *tallies) absorb(into, other int) {
 	t.spend()
 }
 
-// align finds parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999
-// (Brave). These are at least two fields of one family and policy with the same number of members.
-// At least one of them is not a number with thousands separators.
+// align finds parallel lists, such as X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999
+// (Brave). Parallel lists are two or more fields of one family and policy with the same number of
+// members. In at least one of them the commas cannot separate thousands.
 func align(fields []Field) {
 	var lists map[tallyID][]int // indices of fields; column is the number of members
 	for i := range fields {

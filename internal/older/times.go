@@ -74,9 +74,9 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 }
 
 // momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a number of
-// seconds. Milliseconds below leastMilli, which is three years, are a span. Seconds from LeastNear
-// on are a point in time if it lies within a month of the response. So bubbles of testing/synctest
-// work too, whose clock begins in 2000.
+// seconds. Milliseconds below leastMilli, which is three years, are a span. Seconds from LeastNear on
+// are a point in time if it lies within a month of the response. This makes bubbles of testing/synctest
+// work, whose clock begins in 2000.
 func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 means no reset (Gravitee, Omnisend)

@@ -58,7 +58,7 @@ func isCount(s string) bool {
 // isNothing reports whether a value means that there is no limit.
 func isNothing(s string) bool { return strings.EqualFold(s, "unlimited") }
 
-// below joins the name of a group and the name of a policy in it.
+// below joins the name of a group and the name of a policy in the group.
 func below(group, s string) string {
 	switch {
 	case s == "":
@@ -75,8 +75,8 @@ const maxGroup = 128
 
 const noFault = -1 // in place of the offset of unreadable text
 
-// read appends the facts of a line, and returns the offset of unreadable text, or noFault. The name
-// of the field decides how the line is read, or else the shape of the line.
+// read appends the facts of a line, and returns the offset of unreadable text, or noFault. The name of
+// the field decides how the line is read. If it does not, the shape of the line decides.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
 	n, ok := f.name, true
 	if n.Format == minutes && isCount(line) {
@@ -89,7 +89,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = readBans(line)
 	case n.Format == percents:
 		facts, ok = readPercents(line)
-	case n.kind == waitKind: // nothing of the policy remains until then (NestJS)
+	case n.kind == waitKind: // nothing of the policy remains until the end of the wait (NestJS)
 		if _, ok = parseMoment(line, n.Format, &text.Clock{}); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
@@ -499,8 +499,8 @@ func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
 	return facts, keys > 1
 }
 
-// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a record
-// in which limit and reset are required.
+// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3). This is a
+// record in which limit and reset are required.
 func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits

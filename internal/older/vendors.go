@@ -13,12 +13,12 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// vendorTableText defines the fields that words cannot define, by vendor. These are names without
-// the usual words, values with their own syntax, and windows and units that no field contains. If a
-// vendor has a plus sign, any server may use the name of the field. The row then counts only next
-// to another field of the vendor. A window is in seconds. The windows of parallel lists have a bar
-// between them, and also name the policies. testdata/vendors has a case for each row. Only
-// RestrictHeader needs the row of X-Discogs-RateLimit.
+// vendorTableText has rows for the fields of vendors that words cannot define: names without the usual
+// words, values with their own syntax, and windows and units that no field contains. If a vendor has a
+// plus sign, any server may use the name of the field. The row then counts only next to another field
+// of the vendor. A window is in seconds. The windows of parallel lists are separated by a bar, and also
+// name the policies. testdata/vendors has a case for each row. Only RestrictHeader needs the row of
+// X-Discogs-RateLimit.
 //
 //go:embed vendors.txt
 var vendorTableText string
@@ -52,8 +52,8 @@ func vendorRows() (rows []Row) {
 	return rows[1:] // without the titles
 }
 
-// readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds, no request of
-// these categories is allowed in that scope.
+// readBans reads 60:default;error:organization:reason (Sentry). It means that for 60 seconds no request
+// of the categories default and error is allowed in the scope organization.
 func readBans(line string) (facts []Fact, ok bool) {
 	ok = true
 	for ban := range strings.SplitSeq(line, ",") {
@@ -176,7 +176,8 @@ func NewTable(dialect string, rows []Row) *Table {
 	return t
 }
 
-// find returns the meaning of a key, in any case, or nil. The row with the most letters decides.
+// find returns the meaning of a key, in any case, or nil. If several rows match the key, the row with
+// the most letters decides.
 func (t *Table) find(key string) *name {
 	var found *name
 	var policy string
@@ -198,7 +199,8 @@ func (t *Table) find(key string) *name {
 	return &n
 }
 
-// match reports whether a row is for a key, and returns what its * matches, at least one byte.
+// match reports whether a row is for a key, and returns the text that the * of the row matches, at
+// least one byte.
 func (n *name) match(key string) (star string, ok bool) {
 	if n.star < 0 {
 		return "", len(key) == len(n.Key) && strings.EqualFold(key, n.Key)
@@ -231,7 +233,7 @@ var builtin struct {
 	table *Table
 }
 
-// vendorTable returns the table of the vendors' rows, made at first use.
+// vendorTable returns the table of the vendors' rows. It makes the table at first use.
 func vendorTable() *Table {
 	builtin.once.Do(func() { builtin.table = NewTable("", vendorRows()) })
 	return builtin.table

@@ -25,13 +25,13 @@ const (
 	Status  // whether the limit refuses
 )
 
-// number reports whether a value of that role is a number of units, or a reset.
+// number reports whether a value with this role is a number of units, or a reset.
 func (r Role) number() bool { return Quota <= r && r <= Reset }
 
-// time reports whether a value of that role is a time.
+// time reports whether a value with this role is a time.
 func (r Role) time() bool { return r == Reset || r == Window }
 
-// isText reports whether a value of that role is a word.
+// isText reports whether a value with this role is a word.
 func (r Role) isText() bool { return r == Name || r == Subname || r == Status }
 
 // A wordKind is the part that a word has in a name.
@@ -47,7 +47,8 @@ const (
 	stopWord                   // the field is not a limit: X-RateLimit-Enabled
 )
 
-// An evidence is what a word shows about a name without the anchor.
+// An evidence is what a word shows about a name without an anchor: whether the name is about a rate
+// limit.
 type evidence uint8
 
 const (
@@ -177,11 +178,11 @@ func tokenOf(s string) token {
 	return token{s, dictionary.words[string(lower)]}
 }
 
-// gluedWords can end another word, as in UserLimit and AppDay. Shorter words end too many other
-// words (focused, cleft).
+// gluedWords can end another word, as in UserLimit and AppDay. Shorter words, such as used and left,
+// end too many other words (focused, cleft).
 var gluedWords = [...]string{"remaining", "limit", "reset", "second", "minute", "hour", "day"}
 
-// glued returns the role or the window at the end of a word, and the rest.
+// glued returns the role or the window at the end of a word, and the rest of the word.
 func glued(s string) (rest string, t token) {
 	for _, word := range gluedWords {
 		if n := len(s) - len(word); n >= 2 && strings.EqualFold(s[n:], word) {

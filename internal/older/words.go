@@ -15,11 +15,11 @@ import (
 //	[X-]prefix-role[-unit]                           X-Acme-Remaining, next to X-Acme-Limit
 //	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms, X-RateLimit-Wait
 //
-// The anchor is RateLimit in one word or two. If it is one word, it may be glued to the word
-// before (FeatureRateLimit). The first of two words may not be glued (Corporate-Limit has no
-// anchor). At the beginning of a name, Rate is enough before a sure role (X-Rate-Remaining).
-// The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or to its unit
-// (ResetMs). A stop word marks a field that is about limits but contains none.
+// The anchor is RateLimit in one word or two. One word may be glued to the word before it
+// (FeatureRateLimit). The first of two words may not (Corporate-Limit has no anchor). At the beginning
+// of a name, Rate alone is an anchor if a sure role follows (X-Rate-Remaining). The role may be glued
+// to the anchor (RateLimitReset), to a policy (UserLimit) or to its unit (ResetMs). A stop word marks a
+// field that is about limits but contains none.
 
 // A nameKind is the kind of value that a name announces.
 type nameKind uint8
@@ -68,8 +68,8 @@ type name struct {
 
 const maxWords = 16 // the number of words that are read of a key; the last word contains the rest
 
-// sentence splits a key into words, in room, and returns the index of the first word after HTTP and
-// X.
+// sentence splits a key into words, and returns the index of the first word after HTTP and X. The words
+// are stored in room.
 func sentence(room []token, key string) (said []token, first int) {
 	dash := "-"
 	if !strings.Contains(key, dash) {
@@ -111,8 +111,8 @@ func parse(key string) name {
 	return n.unanchored(said, first)
 }
 
-// An anchor is the place of the word RateLimit in a sentence: from the index first up to, but
-// without, the index behind. Other words may be glued to it.
+// An anchor is the place of the word RateLimit in a sentence: from the index first to just before the
+// index behind. Other words may be glued to the anchor.
 type anchor struct {
 	first, behind int
 	end           int // in bytes of the key
@@ -147,9 +147,9 @@ func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
 }
 
-// wait reads a name with the word retry or wait. The unit of the time may follow, or a policy, as
-// in Retry-After-NAME and X-RateLimit-Retry-After-NAME. The weak word wait counts only after the
-// anchor or the word throttle: X-Queue-Wait is about something else.
+// wait reads a name with the word retry or wait. A unit of time may follow, or a policy, as in
+// Retry-After-NAME and X-RateLimit-Retry-After-NAME. The word wait alone counts only after the anchor
+// or the word throttle: X-Queue-Wait is about something else.
 func (n name) wait(said []token) (_ name, ok bool) {
 	at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
 	if at < 0 {
@@ -239,7 +239,7 @@ func (n name) behind(said []token, first int, a anchor) name {
 	return n
 }
 
-// prefix reads one word before the anchor. A word that is not a vendor's names a policy.
+// prefix reads one word before the anchor. Any word but a vendor's names a policy.
 func (n *name) prefix(policy []string, s string) []string {
 	switch t := tokenOf(s); {
 	case s == "":
@@ -253,8 +253,8 @@ func (n *name) prefix(policy []string, s string) []string {
 	return policy
 }
 
-// clause reads the words after the anchor: role, unit and policy. It appends the words of the
-// policy. If the field has no limit, kind and role stay unchanged.
+// clause reads the words after the anchor: role, unit and policy. It appends the words of the policy to
+// policy. If the field has no limit, the kind and the role of n stay unchanged.
 func (n *name) clause(policy []string, said []token) []string {
 	var room [2 * maxWords]token
 	said = spread(room[:0], said)
@@ -293,8 +293,8 @@ func marks(said []token) (stop, span, percent bool) {
 	return stop, span, percent
 }
 
-// without appends the words to the policy, except for the role at the index at, and the units of a
-// time. If a policy is glued to the role, part is that policy.
+// without appends the words to the policy, except the role at the index at, and units of time. If a
+// policy is glued to the role, part is this policy.
 func (n *name) without(at int, part string, policy []string, said []token) []string {
 	for i, t := range said {
 		switch {
@@ -311,8 +311,8 @@ func (n *name) without(at int, part string, policy []string, said []token) []str
 	return policy
 }
 
-// covers reports whether another word adds nothing to the role: Remaining-Count,
-// Limit-Window, Window-Reset, Refresh-Limit.
+// covers reports whether another word adds nothing to the role, as in Remaining-Count, Limit-Window,
+// Window-Reset and Refresh-Limit.
 func (r Role) covers(t token, offset int) bool {
 	switch {
 	case t.kind == fillWord, t.text == "", t.format == Percent:
@@ -325,11 +325,11 @@ func (r Role) covers(t token, offset int) bool {
 	return offset > 0 && t.role == Used
 }
 
-// roleAt returns the index of the word that is the role, and the policy if one is glued to
-// it. It returns -1 if there is none. The first match decides:
+// roleAt returns the index of the word that is the role, and the policy if one is glued to the role.
+// Without a role, the index is -1. The first of these that matches decides:
 //
-//  1. the last word that is no unit (Minute-Remaining, Reset-Ms); if this word has other uses or is
-//     the quota, a sure word before it (Remaining-Count, Refresh-Limit)
+//  1. the last word that is no unit (Minute-Remaining, Reset-Ms); if this word has other uses or is the
+//     quota, a sure word before it decides instead (Remaining-Count, Refresh-Limit)
 //  2. the last of the roles at its beginning (Remaining-Minute, RenewalPeriod-Tokens)
 //  3. the end of the last word (UserLimit)
 //  4. a word in between, preferably a sure one (Seconds-To-Refresh-Limit-Objects)
@@ -390,8 +390,8 @@ func lastRoles(said []token) (sure, unsure int) {
 // yields reports whether a surer word before this word takes precedence as the role.
 func (t *token) yields() bool { return t.weak || t.role == Quota }
 
-// unanchored reads a name without an anchor. The name counts only next to another field of its
-// family, unless it is the remaining of something that is counted.
+// unanchored reads a name without an anchor. The field counts only next to another field of its family,
+// unless it is the remaining of something that is counted.
 func (n name) unanchored(said []token, first int) name {
 	none := n
 	said = said[first:]
@@ -412,8 +412,8 @@ func (n name) unanchored(said []token, first int) name {
 	return n
 }
 
-// isCounted reports whether rate limits count a word of a name. It is also true for a word that
-// ends in a limit (TokenLimit) or in the time of a rate (AmtPerYear).
+// isCounted reports whether a word of a name is something that rate limits count. It also returns true
+// for a word that ends in a limit (TokenLimit) or in the time of a rate (AmtPerYear).
 func isCounted(part string) bool {
 	t := tokenOf(part)
 	limited, end := glued(part)
@@ -422,9 +422,9 @@ func isCounted(part string) bool {
 		span == "month" || span == "year" || tokenOf(span).window > 0
 }
 
-// looseName joins the words of a policy without an anchor. It leaves out words that only mean
-// that there is a quota. If another word is a window, it also leaves out words for requests.
-// A word may end in limit (DayLimit).
+// looseName joins the words of a policy without an anchor. It leaves out words that only mean that
+// there is a quota, also at the end of a word (DayLimit). If another word is a window, it also leaves
+// out words for requests.
 func looseName(policy []string) string {
 	var said []string
 	windowed := slices.ContainsFunc(policy, func(part string) bool { return windowOfPart(part) > 0 })

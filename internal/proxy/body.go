@@ -17,15 +17,15 @@ const partSize = 4 << 10
 // linger is the time in which a client that still sends its body can read an early answer.
 const linger = 500 * time.Millisecond
 
-// A requestBody is the body of a request that the proxy forwards. Only its method read reads the
-// body that net/http gave to the handler, and never after finish. The reason: http.Transport may
-// read a body longer than the handler runs, and net/http panics then.
+// A requestBody is the body of a request that the proxy forwards. http.Transport may read a body longer
+// than the handler runs, and the body that net/http gave to the handler panics then. Therefore only the
+// method read reads that body, and never after finish.
 type requestBody struct {
 	server  io.ReadCloser // the body from the server of net/http
 	reads   sync.Mutex    // is held while server is read
 	proceed func()        // lets a client that expects 100 send the body; nil if it does not
 	whole   atomic.Bool   // the body was read to its end
-	broken  atomic.Bool   // it has no end: the client has hung up, or has broken the rules of HTTP
+	broken  atomic.Bool   // the body has no end, because the client has hung up or has broken the rules of HTTP
 	gone    atomic.Bool   // the request has ended: nothing is read or kept
 
 	memory  *memory
@@ -69,9 +69,9 @@ func (b *requestBody) read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin begins to read ahead, or goes on after there was no memory, while the request
-// waits. leave is called if the body turns out to be broken. net/http sees that a client
-// hangs up only when it has read what the client sent before.
+// begin begins to read ahead while the request waits, or goes on after there was no memory. It calls
+// leave if the body turns out to be broken. net/http notices that a client has hung up only when it has
+// read everything that the client had sent.
 func (b *requestBody) begin(leave func(error)) {
 	if !b.start() {
 		return
@@ -84,11 +84,11 @@ func (b *requestBody) begin(leave func(error)) {
 	}()
 }
 
-// start lets the client send its body, and reports whether readAhead is to be called.
+// start lets the client send its body, and reports whether the caller must call readAhead.
 func (b *requestBody) start() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.proceed != nil && !b.asked { // net/http would do so while the server's hints are passed on
+	if b.proceed != nil && !b.asked { // otherwise net/http would, while the server's hints are passed on
 		b.proceed()
 		b.proceed = nil // once, in the goroutine of the handler
 	}
@@ -99,7 +99,8 @@ func (b *requestBody) start() bool {
 	return true
 }
 
-// readAhead reads until there is no room, or more than most bytes were read. It returns how many.
+// readAhead reads until there is no room, or more than most bytes were read. It returns how many bytes
+// were read.
 func (b *requestBody) readAhead(most int) (size int) {
 	var room []byte // the rest of the last part
 	for more := true; more && size <= most; {
@@ -162,7 +163,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return b.read(p)
 }
 
-// take waits for what is being read ahead, and returns 0 if there is no more of it.
+// take copies bytes that were read ahead to p. It waits if more is being read ahead, and returns 0 if
+// there is no more.
 func (b *requestBody) take(p []byte) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,9 +184,9 @@ func (b *requestBody) Close() error { return nil }
 // early reports whether the request is answered before its body was read to its end.
 func (b *requestBody) early() bool { return b != nil && !b.whole.Load() }
 
-// finish ends the reading before the handler ends. If the body was not read to its end,
-// net/http discards a part of it. A client that still sends can then read the answer before
-// the connection is reset.
+// finish ends the reading of the body. Call it before the handler ends. If the body was not read to its
+// end, net/http discards a part of it, so that a client that still sends can read the answer before the
+// connection is reset.
 func (b *requestBody) finish(w *http.ResponseController) {
 	b.mu.Lock()
 	b.asked = true

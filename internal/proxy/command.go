@@ -21,7 +21,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// patience is the time for requests under way after an interrupt.
+// patience is how long requests under way may take after an interrupt.
 const patience = 30 * time.Second
 
 // A Command is the command line of a proxy.
@@ -81,7 +81,7 @@ func (c *Command) Complete() (err error) {
 	return err
 }
 
-// list returns the elements of a list with commas, none if it is empty.
+// list returns the elements of a list with commas. An empty list has none.
 func list(names string) (elements []string) {
 	if strings.TrimSpace(names) == "" {
 		return nil
@@ -162,7 +162,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 
 // shutdown ends a proxy and its server when no request is under way, or after patience.
 func shutdown(p *Proxy, server *http.Server) {
-	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the program
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second interrupt ends the program
 	p.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

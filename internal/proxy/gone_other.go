@@ -4,5 +4,5 @@ package proxy
 
 import "net"
 
-// hungUp reports false: only on Linux a connection shows this while there is more to read.
+// hungUp returns false: only Linux shows that a client has hung up while there is more to read.
 func hungUp(net.Conn) bool { return false }

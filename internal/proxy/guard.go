@@ -11,10 +11,10 @@ import (
 // isUnix reports whether a listener is a Unix socket, which a page in a browser cannot reach.
 func isUnix(l net.Listener) bool { return l.Addr().Network() == "unix" }
 
-// guard returns a handler that answers requests for other hosts with 421, unless they come through
-// a Unix socket. Otherwise a page in a browser could give its own name the address of this machine,
-// and read what h serves. It serves IP addresses, localhost, the host of the server, and the Hosts
-// of the Config.
+// guard returns a handler that answers requests for other hosts with 421, unless they come through a
+// Unix socket. Otherwise a web site could give its own name the address of this machine, and its page
+// in a browser could read what h serves. The handler serves requests for IP addresses, localhost, the
+// host of the server, and the Hosts of the Config.
 func (p *Proxy) guard(l net.Listener, h http.Handler) http.Handler {
 	if isUnix(l) {
 		return h
@@ -41,8 +41,8 @@ func (p *Proxy) serves(host string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// loopField has the names of the proxies that a request has passed (RFC 8586). Via has them too, but
-// some servers do not compress the responses to requests with Via.
+// loopField has the names of the proxies that a request has passed (RFC 8586). The proxy does not send
+// Via, which has these names too: some servers do not compress the responses to requests with Via.
 const loopField = "Cdn-Loop"
 
 // loops reports whether the proxy has forwarded a request before.

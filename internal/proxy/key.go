@@ -17,8 +17,9 @@ import (
 // maxJSON is the length in bytes of the longest body in which the proxy looks for a member.
 const maxJSON = 1 << 20
 
-// A keyer makes the keys of requests. Next to fields, it knows the beginning of the path, and members
-// of a body in JSON, as if each was a field: no field has a colon in its name.
+// A keyer makes the keys of requests. It treats the beginning of the path, and members of a body in
+// JSON, like fields with the names path:N and json:NAME. These cannot be fields, because no field has a
+// colon in its name.
 type keyer struct {
 	by       func(*http.Request) string
 	segments map[string]int    // how many segments of the path, by the name of such a field
@@ -44,7 +45,8 @@ func newKeyer(list []string) (*keyer, error) {
 	return k, nil
 }
 
-// partsOf returns what a request has in place of fields. It reads the beginning of the body.
+// partsOf returns the beginning of the path and the members of the body, as fields. If members are
+// needed, it reads the body ahead.
 func (k *keyer) partsOf(r *http.Request, body *requestBody) http.Header {
 	parts := http.Header{}
 	for name, n := range k.segments {
@@ -88,8 +90,8 @@ func firstSegments(path string, n int) string {
 	return path
 }
 
-// peek reads ahead to the end of the body, and returns a reader of what was read. It reports false if
-// there are more bytes than most, or than there is memory for. The body is still sent whole.
+// peek reads ahead to the end of the body, and returns a reader of what was read. ok is false if the
+// body has more than most bytes, or if there is too little memory. The body is still sent whole.
 func (b *requestBody) peek(most int) (whole io.Reader, ok bool) {
 	size := 0
 	if b.start() {

@@ -14,7 +14,7 @@ type mapping struct {
 	proxy  string // scheme and host
 }
 
-// header rewrites the references in a response's header, and returns how many.
+// header rewrites the references in a response's header, and returns how many it has rewritten.
 func (m *mapping) header(h http.Header) (n int) {
 	rewrite := func(key string, one func(string) (string, int)) {
 		for i, line := range h[key] {
@@ -47,7 +47,7 @@ func (m *mapping) reference(text string) (string, int) {
 		return text, 0
 	}
 	path, ok := strings.CutPrefix(u.EscapedPath(), prefix)
-	if !ok || path != "" && path[0] != '/' { // no address of the proxy leads there
+	if !ok || path != "" && path[0] != '/' { // no path of the proxy leads to this address
 		return text, 0
 	}
 	if path == "" {

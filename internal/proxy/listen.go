@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// isListenable reports whether an address has the form that listen accepts. Without this check an
-// empty address would be all addresses of the machine.
+// isListenable reports whether an address has the form that listen accepts. Without this check, an
+// empty address would mean all addresses of the machine.
 func isListenable(address string) bool {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return path != ""
@@ -43,13 +43,13 @@ type socket struct {
 	remove func() error // once
 }
 
-// Close removes the file before it ends the listener. Afterwards the system may give the number of
-// the file to a file of another program.
+// Close removes the file before it ends the listener. After the end the system may give the number of
+// the file to a file of another program, which removeOwn could not distinguish.
 func (s *socket) Close() error {
 	return errors.Join(s.remove(), s.Listener.Close())
 }
 
-// removeOwn removes a file, unless another one has taken its place.
+// removeOwn removes a file, unless another file has taken its place.
 func removeOwn(path string, own os.FileInfo) error {
 	if info, err := os.Lstat(path); err != nil || !os.SameFile(info, own) {
 		return nil

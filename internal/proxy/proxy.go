@@ -25,8 +25,8 @@ import (
 
 // A Config has the server of a proxy, and the rules by which requests wait.
 type Config struct {
-	To         *url.URL      // the server; its path is put before those of requests
-	Fields     []string      // by which the server distinguishes its users: fields, path:N and json:NAME, which New must be able to read
+	To         *url.URL      // the server; its path is put before the path of each request
+	Fields     []string      // what distinguishes requests with separate limits: fields, path:N and json:NAME; New panics if one is malformed
 	CostHeader string        // the field of a request with the number of tokens that it takes, not forwarded; "" is none
 	Pace       bool          // spread requests over the window
 	MaxWait    time.Duration // how long a request is held at most; more than 0
@@ -35,7 +35,7 @@ type Config struct {
 	Rewrite    bool          // rewrite the references to the server in headers of responses
 	Hosts      []string      // more names by which clients reach the proxy: see guard
 	Log        *log.Logger   // for errors; must not be nil
-	Talk       *log.Logger   // for keys whose requests begin and cease to wait; nil is quiet
+	Talk       *log.Logger   // prints when requests of a key begin to wait and when none waits any more; nil is quiet
 	// Share puts a RoundTripper on top of base, so that several proxies share a quota; nil is
 	// base alone.
 	Share func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []obey.Cost) http.RoundTripper
@@ -124,7 +124,7 @@ type job struct {
 	parts http.Header // what the key depends on, next to fields
 	proxy string      // the address by which the client has reached the proxy
 	costs []obey.Cost
-	until time.Time       // when the wait ends, as known when it began
+	until time.Time       // when the wait ends, as far as was known when it began
 	sent  context.Context // the context of the request when it is sent
 	leave func(error)     // ends the wait
 	body  *requestBody    // nil if the request has none
@@ -243,7 +243,7 @@ func costsOf(lines []string) []obey.Cost {
 	return []obey.Cost{{Unit: "tokens", Units: int64(n)}}
 }
 
-// turns holds requests back.
+// turns is the RoundTripper that holds requests back.
 type turns struct{ *Proxy }
 
 // RoundTrip holds a request back, and then forwards it. The wait has a context of its own:
@@ -260,10 +260,10 @@ func (p turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.limited.RoundTrip(r.WithContext(ctx))
 }
 
-// forward sends a request that has waited.
+// forward is the RoundTripper that sends a request after its wait.
 type forward struct{ http.RoundTripper }
 
-// RoundTrip sends it in the context that it came with, unless its client has hung up.
+// RoundTrip sends a request in the context that the request came with, unless its client has hung up.
 func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 	j := jobOf(r)
 	if j.body.early() && hungUp(j.conn) {
@@ -272,7 +272,7 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r.WithContext(j.sent))
 }
 
-// lookAfter is the time between two looks whether the client of a waiting request has hung up.
+// lookAfter is the time between two checks whether the client of a waiting request has hung up.
 const lookAfter = 500 * time.Millisecond
 
 // watch reads the body of a request that waits, and ends the wait if its client hangs up.
@@ -295,7 +295,7 @@ func (j *job) watch() (stop func()) {
 	return func() { close(done) }
 }
 
-// waiting is called when a request begins to wait, and its result when the wait ends.
+// waiting is called when a request begins to wait. Its result is called when the wait ends.
 func (p *Proxy) waiting(r *http.Request, w obey.Wait) func() {
 	j := jobOf(r)
 	j.until = w.Until
@@ -314,9 +314,9 @@ func (p *Proxy) waiting(r *http.Request, w obey.Wait) func() {
 	}
 }
 
-// modify checks a response before it is passed on. After an answer that comes before the end of the
-// request's body it closes the connection. Otherwise net/http would read the rest of the body as the
-// next request. After an upgrade the rest would be read as the new protocol, so the upgrade fails.
+// modify checks a response before it is passed on. If an answer comes before the end of the request's
+// body, modify closes the connection, because net/http would read the rest of the body as the next
+// request. In this case an upgrade fails, because the rest would be read as the new protocol.
 func (p *Proxy) modify(resp *http.Response) error {
 	j := jobOf(resp.Request)
 	switch early := j.body.early(); {
@@ -332,7 +332,7 @@ func (p *Proxy) modify(resp *http.Response) error {
 	return nil
 }
 
-// fail answers a request without an answer of the server.
+// fail answers a request that the server has not answered.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	j := jobOf(r)
 	if j.body.early() { // as in modify
@@ -366,15 +366,15 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, problem, until)
 }
 
-// content matches an error of net/http that repeats a part of a malformed response. Its first group
-// is the text before that part.
+// content matches an error of net/http that repeats a part of a malformed response. The first group is
+// the text before that part.
 var content = regexp.MustCompile(`(?s)((?:connection broken|stream error|GOAWAY)[^"]*?)(:? \[?"|(?: initial)? line: |, debug=).*`)
 
 // ErrorText returns the text of an error without the content of a response.
 func ErrorText(err error) string { return content.ReplaceAllString(err.Error(), "$1") }
 
-// refuse answers a request that was not sent. If it is unknown when its turn would come, the
-// client may try again after a second.
+// refuse answers a request that was not sent. until is when its turn would come. If until is unknown,
+// the client may try again after a second.
 func refuse(w http.ResponseWriter, r *http.Request, problem *ratelimit.Problem, until time.Time) {
 	wait := max((time.Until(until)+time.Second-1)/time.Second, 1)
 	text := strconv.FormatInt(int64(wait), 10)

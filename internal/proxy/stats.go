@@ -57,11 +57,11 @@ type keyStats struct {
 	over   func() // is called when none waits any more
 }
 
-// waitStats is a [obey.Wait] of a key, or of one of its resources.
+// waitStats is the [obey.Wait] of a key, or of a part of a key.
 type waitStats struct {
 	Resource string    `json:"resource,omitempty"`
 	Reason   string    `json:"reason"`
-	Until    time.Time `json:"until,omitzero"` // zero if that depends on the answer to another request
+	Until    time.Time `json:"until,omitzero"` // zero if the time depends on the answer to another request
 	Seconds  float64   `json:"seconds"`        // until then
 	Queued   int       `json:"queued"`
 	UnderWay int       `json:"under_way"`
@@ -84,8 +84,8 @@ func newStats(gate *obey.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
 }
 
-// of returns the statistics of a key. If there are too many keys, it drops the key that was used
-// longest ago.
+// of returns the statistics of a key, new ones if it has none. If there are too many keys, it drops the
+// key that was used longest ago.
 func (s *stats) of(key string) *keyStats {
 	s.turns++
 	k := s.keys[key]
@@ -172,7 +172,7 @@ func limitsOf(f ratelimit.Fields, now time.Time) (list []limitStats) {
 	return list
 }
 
-// snapshot returns a copy of all keys, in the order of their names.
+// snapshot returns a copy of the statistics of all keys, in the order of the keys.
 func (s *stats) snapshot(now time.Time) []keyStats {
 	waits := s.waits(now)
 	s.mu.Lock()
@@ -192,7 +192,7 @@ func (s *stats) snapshot(now time.Time) []keyStats {
 	return list
 }
 
-// waits returns by key why requests would wait.
+// waits returns why requests of each key would wait.
 func (s *stats) waits(now time.Time) map[string][]waitStats {
 	all := make(map[string][]waitStats)
 	for name := range s.gate.Keys() {

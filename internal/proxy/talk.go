@@ -12,9 +12,9 @@ import (
 // talkAfter is the shortest wait for which a line is printed.
 const talkAfter = time.Second
 
-// begun prints how many requests of a key wait, if any still waits after a second. The result is
-// called when none waits. It prints so if begun has printed a line. The caller of both holds the
-// lock of the statistics.
+// begun prints how many requests of a key wait, if any still waits after a second. Call the result when
+// none waits any more: it prints this if begun has printed a line. Both callers must hold the lock of
+// the statistics.
 func (s *stats) begun(key string, k *keyStats) (over func()) {
 	if s.talk == nil {
 		return func() {}

@@ -12,8 +12,8 @@ import (
 	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
-// A Malformed is a field that is ignored. If the response as a whole is at fault, Offset is -1, and
-// Field and Value are "".
+// A Malformed is a field that is ignored because it is malformed. If the response as a whole is at
+// fault, Offset is -1, and Field and Value are "".
 type Malformed struct {
 	Field  string `json:"field"`
 	Line   int    `json:"line"`
@@ -85,7 +85,7 @@ type Fault struct {
 	Rule   string // "" if none is broken
 	Place  string // the field, with the number of the member
 	Cause  string // why the field is malformed, or ""
-	Remedy string // how to keep the rule, or ""
+	Remedy string // what to do, or ""
 	Value  string // a line of the field as it was sent: show an Excerpt of it
 	Offset int    // of the byte at fault in Value, or of the member; -1 without Value
 	Line   int    // in the text, from 1; 0 if it is unknown
@@ -101,7 +101,7 @@ func (r *Report) Faults() []Fault {
 		e := m.err
 		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
 		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(m.Error, "ratelimit: "), ": ")
-		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
+		f.Place, _, _ = strings.Cut(f.Place, ",") // the Fault has the line and the byte
 		f.Level, f.rank = LevelMalformed, ratelimittest.LevelMust+1
 		same := func(g Finding) bool { return g.Field == e.Field && g.Source.Line == e.Line }
 		if at := slices.IndexFunc(found, same); at >= 0 {

@@ -94,7 +94,7 @@ func (p *response) hostName() string {
 	return Printable(strings.ToLower(p.host[:min(len(p.host), mostName)]))
 }
 
-// Kept returns a limit without the memory of its response, and with texts of a bounded length.
+// Kept returns a copy of a limit that keeps no memory of its response, with texts of a bounded length.
 func (l Limit) Kept() *Limit {
 	l.Name = strings.Clone(l.Name[:min(len(l.Name), mostName)])
 	l.Unit = strings.Clone(l.Unit[:min(len(l.Unit), mostName)])

@@ -13,7 +13,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// The faults of JSON. They follow the place of the fault.
+// The errors about JSON. In a message the place of the fault precedes them.
 var (
 	errEntryTooLong = errors.New("is longer than 32 MiB: save it without the bodies of responses")
 	errCutOff       = errors.New("ends too early: save the whole text")
@@ -44,8 +44,9 @@ type jsonReader struct {
 	missing error // why the first object has no response
 }
 
-// readJSON calls emit for the responses of HAR files, of entries of one, of objects with a status and
-// headers, and of headers alone. Objects without headers are skipped, unless there is no response.
+// readJSON calls emit for each response of a text in JSON: of HAR files, of single entries of such
+// files, of objects with a status and headers, and of headers alone. It skips objects without headers,
+// and returns an error if there is no response at all.
 func readJSON(from io.Reader, emit func(*response)) error {
 	in := &io.LimitedReader{R: from, N: maxEntry}
 	r := &jsonReader{Decoder: json.NewDecoder(in), in: in, emit: emit}
@@ -290,8 +291,8 @@ func (m jsonMembers) response() (*response, error) {
 	return e.response()
 }
 
-// header returns a response with the members as its fields, or nil. Objects that are no header have
-// members like fields too, but no Date (RFC 9110 Section 6.6.1) and no limits.
+// header returns a response with the members as its fields, or nil. Other objects have members that
+// look like fields too, but neither Date (RFC 9110 Section 6.6.1) nor limits.
 func (m jsonMembers) header() (*response, error) {
 	fields, err := m.fields()
 	if errors.Is(err, errHeaderTooLong) {

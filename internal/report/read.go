@@ -162,8 +162,8 @@ func (p *response) setStatus(status string) {
 	}
 }
 
-// isHeader reports whether a text without limits is likely to be a header. Any text may have words
-// before a colon.
+// isHeader reports whether a text without limits is likely to be a header. Other texts may have words
+// before a colon too.
 func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > p.unread }
 
 // statusLine matches the status line of RFC 9112 Section 4, and the one that curl prints for HTTP/2
@@ -174,9 +174,9 @@ var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$
 // place, with the address.
 var requestLine = regexp.MustCompile(`^(?:[A-Z]+ [^ ]+ HTTP/[0-9](?:\.[0-9])?|--[0-9][0-9: -]+--  (?:.* )?([^ ]+))$`)
 
-// readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
-// curl -v, the first status line and all lines of responses begin with "<". Before the first
-// response, or if there is none, it calls emit with nil.
+// readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of curl -v,
+// the first status line and all lines of responses begin with "<". If no response has begun yet, it
+// calls emit with nil.
 func readLines(r *bufio.Reader, emit func(*response)) error {
 	t := textReader{emit: emit}
 	for number := 1; ; number++ {
@@ -208,7 +208,7 @@ type textReader struct {
 // reads what curl -v prints about the request.
 func (t *textReader) received(line string) (part string, ok bool) {
 	if !t.found && strings.HasPrefix(line, "< HTTP/") {
-		t.response, t.verbose = nil, true // the lines before are about the connection
+		t.response, t.verbose = nil, true // the earlier lines describe the connection
 	}
 	if request, ok := strings.CutPrefix(line, "> "); ok && (t.verbose || !t.found) {
 		if host, ok := cutHost(request); ok {
@@ -243,7 +243,7 @@ func (t *textReader) add(line string, number int) {
 	}
 }
 
-// requested reports whether a line is of a request. curl -v marks such lines.
+// requested reports whether a line belongs to a request. curl -v marks such lines.
 func (t *textReader) requested(line string) bool {
 	if request := requestLine.FindStringSubmatch(line); request != nil {
 		t.emit(t.response)

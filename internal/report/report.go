@@ -33,7 +33,7 @@ type Report struct {
 	Arrived time.Time        `json:"-"` // the clock of the response
 
 	response   *response
-	number, of int // the number of the response in the text, and of all responses
+	number, of int // the number of the response in the text, and the number of all responses
 }
 
 // New reports on the status and the header of a response. It sets no Findings; call [Report.Check].
@@ -144,7 +144,7 @@ func (r *Report) ignored() time.Duration {
 	return wait
 }
 
-// A Limit is a limit joined with its policy, or one of them alone. nil and "" are absent, except in
+// A Limit is a limit joined with its policy, or only one of the two. nil and "" mean absent, except in
 // Name.
 type Limit struct {
 	Name         string `json:"name"`
@@ -201,7 +201,7 @@ func LimitsOf(f ratelimit.Fields) []Limit {
 	}
 	for _, p := range f.Policies {
 		if id := identity(p); joined[id] {
-			delete(joined, id) // limits join the first policy of an identity
+			delete(joined, id) // of policies with one identity, the first is joined
 		} else {
 			list = append(list, Limit{Name: p.Name}.with(p))
 		}

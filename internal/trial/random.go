@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// PickOf returns one of a list.
+// PickOf returns a random element of a list.
 func PickOf[T any](rnd *rand.Rand, list ...T) T { return list[rnd.IntN(len(list))] }
 
 // RandomPair returns values of RateLimit-Policy and RateLimit with few names, keys, units and

@@ -89,7 +89,7 @@ func BlocksOf(file string) (blocks []Block) {
 	return blocks
 }
 
-// Told cuts off the caller's option, which precedes the case after a question mark.
+// Told cuts off the caller's option: a first line that begins with a question mark.
 func (b *Block) Told() (option, rest string) {
 	if after, ok := strings.CutPrefix(b.Text, "? "); ok {
 		option, rest, _ = strings.Cut(after, "\n")

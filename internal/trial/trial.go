@@ -7,8 +7,8 @@
 //   - A response is a header, with a status line before it if the status matters. See [ResponseOf].
 //   - A case of a table begins with two number signs and its name. See [BlocksOf], [Rows] and
 //     [PlainCases].
-//   - A point in time in an older response is @unix+60, @ms+60, @http+60 or @rfc+60: a minute after
-//     the test reads it. See [Spell].
+//   - A point in time in an older response is @unix+60, @ms+60, @http+60 or @rfc+60: a minute after the
+//     test reads the table. See [Spell].
 package trial
 
 import (

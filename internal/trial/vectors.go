@@ -16,8 +16,9 @@ import (
 // MaxVector is the length of the longest vector. Longer cases are about bounds.
 const MaxVector = 3000
 
-// CheckVectors checks the file of a kind. It calls made for the cases of the tables, which
-// make the file, and then for the cases that it reads back from the file.
+// CheckVectors writes the file of a kind of vectors, or checks that the file is up to date. It calls
+// made for each case of the tables, and again for the case as it is read back from JSON: both results
+// must be equal.
 func CheckVectors[In, Out any](t *testing.T, kind, about string, cases []In, made func(In) Out) {
 	t.Helper()
 	var list []string

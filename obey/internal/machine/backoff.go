@@ -9,12 +9,12 @@ import (
 const (
 	firstBackoff = 300 * time.Millisecond // until a request is served after one
 	leastBackoff = 100 * time.Millisecond
-	// mostBackoff is also how long a request waits for those under way if all of them hang.
+	// mostBackoff is also how long a request waits for the requests under way if all of them hang.
 	mostBackoff = 32 * time.Second
 )
 
-// slowerWaits is how slowly the wait that was enough follows a longer one. Where other clients take most
-// of what there is, a few refusals in a row are bad luck, and a shorter wait would have been enough too.
+// slowerWaits slows the growth of backoff.enough. If other clients take most of a quota, a few refusals
+// in a row are bad luck, and a shorter wait would have been enough too.
 const slowerWaits = 4
 
 // A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
@@ -22,7 +22,7 @@ type backoff struct {
 	latest    time.Duration // the upper bound of the latest wait; 0 if a request was served since
 	enough    time.Duration // after which a request is served: see recovered
 	shortened time.Duration // the latest wait that was cut; 0 if a request was served since
-	asked     time.Duration // what the server had asked for in its place
+	asked     time.Duration // what the server had asked for when that wait was cut
 }
 
 // wait returns how long the key waits after a refusal that asks for a wait, or for none if asked
@@ -44,11 +44,11 @@ func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
 }
 
 // Late returns a random time below most, so that clients that a server asked to wait for the same
-// instant do not come back together. It is 0 if most is.
+// instant do not come back together. If most is 0, so is the result.
 func Late(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
-// next returns the upper bound of the next wait. The first is half of the wait that was enough the
-// last time. Each further one is half as long again, but does not skip the one that was enough.
+// next returns the upper bound of the next wait. The first bound is half of the wait that was enough
+// the last time. Each further bound is half as long again, but none skips the wait that was enough.
 func (b *backoff) next() time.Duration {
 	d := b.latest + b.latest/2
 	switch {
@@ -96,22 +96,22 @@ const (
 	// request. Without this growth, the rate would fall for ever if a server refused a part of the
 	// requests at any rate: few requests are served between two refusals then.
 	regainTime = 120
-	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
-	// used some of the time. It begins with at least leastStart times the rate of the latest
-	// requests: the caller may have paused.
+	// Spacing begins with at most mostStart times the rate of what was served, because the backoff has
+	// used some of the time. It begins with at least leastStart times the rate of the latest requests,
+	// because the caller may have paused.
 	mostStart  = 1.25
 	leastStart = 0.25
-	// bestPart is the part of the best rate below which refusals do not lower the rate. If
-	// other clients take what there is, a slower client is refused as often.
+	// bestPart is the part of the best rate below which refusals do not lower the rate. If other
+	// clients use up the quota, a slower client is refused as often as a faster one.
 	bestPart = 0.9
-	// bestFades is how fast the best rate follows a lower one.
+	// bestFades is the part of the difference by which the best rate falls towards a lower one.
 	bestFades = 1.0 / 64
-	// rateUnused is how many times faster than requests come a rate is dropped.
+	// A rate is dropped if it is rateUnused times as fast as requests come.
 	rateUnused = 4
 	// gapWeight is the weight of the latest gap in the average.
 	gapWeight = 1.0 / 8
-	// longestGap is how many times the average a gap counts at most. A pause of the caller,
-	// or a backoff, shows little of how fast requests come.
+	// A gap counts as at most longestGap times the average. A pause of the caller, or a backoff, shows
+	// little of how fast requests come.
 	longestGap = 2
 	// mostGap is the longest gap that counts, in seconds. Otherwise a client that sends a request
 	// every ten minutes would wait as long after a single refusal.
@@ -151,10 +151,10 @@ func (r *rate) recovered() {
 	}
 }
 
-// slow lowers the rate after a refusal, once for all refusals with nothing served in between. It
-// begins to space requests if the refused request was the only one in flight, and its refusal
-// asked for no wait. It begins with what was served since the last such refusal, if that is slower
-// than the latest requests. These may be few, and then show little of what the limiter allows.
+// slow lowers the rate after a refusal, once for all refusals with nothing served in between. It begins
+// to space requests if the refused request was the only one in flight, and its refusal asked for no
+// wait. It begins with the rate of what was served since the refusal before, if that is slower than the
+// rate of the latest requests. A few quick requests show little of what the limiter allows.
 func (r *rate) slow(now time.Time, alone bool) {
 	if r.run == 0 {
 		return

@@ -11,8 +11,8 @@ const (
 	firstWait = 500 * time.Millisecond
 )
 
-// askFirst returns whether a request waits for the first answer of the key, of a request with prices,
-// or after a wait.
+// askFirst returns whether a request waits for an answer: the first answer of the key, the first answer
+// to a request with prices, or the answer to a probe.
 func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
 	if first := max(1, int(firstRequests*m.Share)); !m.answered && len(m.underWay) >= first {
 		if next := m.underWay[0].at.Add(firstWait); now.Before(next) {

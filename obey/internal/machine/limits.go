@@ -12,21 +12,22 @@ import (
 // nothing remains of them.
 const maxLimits = 16
 
-// A limit is what remains of a limit of the server. It needs no event when its window ends:
-// what remains then may still be used, because no answer has shown that less remains (draft-11
-// Section 8.4). If that is too little, one request goes as a probe.
+// A limit is what remains of a limit of the server. The end of its window changes nothing: what remains
+// then may still be used, because no answer has shown that less remains (draft-11 Section 8.4). If too
+// little remains, one request goes as a probe.
 type limit struct {
 	unit, policy string
 	quota        float64   // 0 if it is not known
 	remaining    float64   // of the caller's share; requests in flight have been subtracted
 	end          time.Time // of the window; zero if it is unknown
 	sent         float64   // what all requests but refused ones have taken, since the limit is known
-	learnt       int64     // the last request when remaining was learnt
-	from         time.Time // requests in flight then that were sent after this time were subtracted
+	learnt       int64     // Machine.number when remaining was learnt
+	from         time.Time // of the requests in flight then, those sent after this time were subtracted
 	flow         *flow     // nil for a limit of requests
 }
 
-// limitOf returns the limit of a stock, a new one if there is none yet; nil if there are too many.
+// limitOf returns the limit of a stock, and makes it if there is none yet. It returns nil if there are
+// too many.
 func (m *Machine) limitOf(s *Stock) *limit {
 	same := func(l limit) bool { return l.policy == s.Policy && l.unit == s.Unit }
 	if i := slices.IndexFunc(m.limits, same); i >= 0 {
@@ -72,7 +73,8 @@ func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 }
 
 // leftToOthers returns how much a request leaves to other clients: what flows in within a second, but
-// no more than othersPart of the quota. What may remain because of rounding is a part of it.
+// no more than othersPart of the quota. What was already subtracted because of rounding counts as left
+// to them.
 func (m *Machine) leftToOthers(l *limit, rate, need float64) float64 {
 	if rate == 0 {
 		return 0
@@ -173,8 +175,8 @@ func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 	return true
 }
 
-// forCaller returns what an answer leaves of a limit for the caller. It subtracts the requests in
-// flight that were sent after from, although the server may have counted them.
+// forCaller returns what remains of a limit for the caller after an answer. It subtracts the requests
+// in flight that were sent after from, although the server may have counted them already.
 func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) float64 {
 	flying, later := m.inFlight(l, e.trip.number, from)
 	remaining := float64(s.Remaining)
@@ -196,8 +198,8 @@ func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) floa
 	return (remaining - flying) * m.Share
 }
 
-// inFlight returns what the requests in flight take of a limit that were sent after from, because the
-// server has counted earlier requests. later is the part of requests with higher numbers than number.
+// inFlight returns what the requests in flight that were sent after from take of a limit. The server
+// has counted earlier requests. later is what the requests with numbers above number take.
 func (m *Machine) inFlight(l *limit, number int64, from time.Time) (all, later float64) {
 	under := m.underWay
 	for len(under) > 0 && !from.Before(under[0].at) {
@@ -246,7 +248,7 @@ func Takes(prices []Price, unit, policy string) float64 {
 type flow struct {
 	at         time.Time     // when limit.remaining was true
 	byPolicy   float64       // units a second, by the policy's window; 0 if that is not known
-	byReset    float64       // by the reset, if that is when all are back; 0 if that is not known
+	byReset    float64       // by the reset, if all units are back then; 0 if that is not known
 	untilReset time.Duration // the reset
 	agreed     int           // answers in succession with the same flow by their resets
 	thousands  int           // answers in succession with thousands remaining; below 0 after any other answer
@@ -265,14 +267,15 @@ type reading struct {
 }
 
 const (
-	// leastFlow is a part of the flow that the window or the reset suggests. If less than
-	// this part flows in, the limit has fixed windows, or other clients take the rest.
+	// If less than the part leastFlow of the flow that the window or the reset suggests comes in, the
+	// limit has fixed windows, or other clients take the rest.
 	leastFlow = 1.0 / 16
-	// claim is the part of what other clients take that a client counts on all the same. If two
-	// clients of an account left each other what the other one takes, one would starve.
+	// claim is the part of what other clients take that a client counts as its own. If each of two
+	// clients of an account left all that to the other, one of them would starve.
 	claim = 1.0 / 4
-	// Anthropic rounds tokens to the nearest thousand. If that were not known, 300 jobs at its limits
-	// would need 667 s in place of 631. One answer does not show it, but several do.
+	// Anthropic rounds tokens to the nearest thousand. One answer does not show the rounding, but
+	// several do. If the client did not see it, 300 jobs at these limits would need 667 s instead of
+	// 631.
 	step, several = 1000, 3
 	// othersPart is the largest part of the quota that a client leaves to others. It leaves what flows
 	// in within a second. If a client took units as soon as there are enough for one request, there
@@ -283,11 +286,10 @@ const (
 // rate returns how many units flow in each second; 0 if that is unknown, or if all units
 // come back at once:
 //
-//   - Before answers have shown a flow, quota ÷ window or, without a window, what is
-//     missing ÷ reset if several answers agree on that. A single reset may be the time
-//     of the next unit.
-//   - Afterwards the slower of that, agreed or not, and what answers have shown, with a part of
-//     the difference; 0 if answers show almost nothing, unless other clients take the rest.
+//   - Before answers have shown a flow, it is quota ÷ window. Without a window, it is what is missing ÷
+//     reset, if several answers agree on that. A single reset may be the time of the next unit.
+//   - Afterwards it is what answers have shown, plus a part of what is missing to the flow above, and
+//     at most that flow. It is 0 if answers show almost nothing, unless other clients take the rest.
 func (f *flow) rate() float64 {
 	if f == nil {
 		return 0
@@ -354,8 +356,8 @@ func (f *flow) note(s *Stock) {
 	}
 }
 
-// roundedResets knows whether resets of a second are rounded up: a limiter that is full again after
-// 0.5 s announces the same. With GCRA of 10/s and a burst of 5, 200 jobs take 43 s if each wait is a
+// roundedResets knows whether resets of a second are rounded up: a limiter that is full again after 0.5
+// s announces a second too. With GCRA of 10/s and a burst of 5, 200 jobs take 43 s if each wait is a
 // whole second, and 25 s otherwise.
 type roundedResets struct {
 	since  time.Time // the first answer with a limit
@@ -384,8 +386,8 @@ func (w *roundedResets) halveSeconds(a *Answer, received time.Time) {
 	}
 }
 
-// refused takes note of a refusal, and reports whether half of a second, which was too short,
-// explains it.
+// refused learns from a refusal. If half of a second has taken the place of a reset, it was too short,
+// and resets count in full from now on. explained reports whether that is new.
 func (w *roundedResets) refused() (explained bool) {
 	explained = w.halved && !w.exact
 	w.exact = w.exact || w.halved
@@ -393,8 +395,8 @@ func (w *roundedResets) refused() (explained bool) {
 }
 
 // reset returns the time until the limit changes. A reset of 0 with something remaining is a second:
-// servers round resets down, or have a slow clock and send no Date. Otherwise 50 per 10 s in
-// X-RateLimit with a Unix reset would cost 71 refused requests in place of 25.
+// servers round resets down, or have a slow clock and send no Date. Otherwise a limit of 50 per 10 s in
+// X-RateLimit, with resets in Unix time, would refuse 71 requests instead of 25.
 func (s *Stock) reset() time.Duration {
 	if s.Reset == 0 && s.Remaining > 0 {
 		return time.Second

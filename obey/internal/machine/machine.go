@@ -19,9 +19,10 @@ const (
 	keepTime = 10 * time.Millisecond
 	// probeTime is the time between two probes. A probe that hangs must not starve its key.
 	probeTime = time.Second
-	// idleTime is how long a key with nothing in force is remembered. If MaxWait has cut its wait, it
-	// is remembered after the wait for as long again as the server asked for. Otherwise a client that
-	// comes back at the end of each wait would wait no longer than MaxWait, however often it is refused.
+	// idleTime is how long a key with nothing in force is remembered. If MaxWait has cut a wait, the
+	// key is also remembered after it, for as long as the server had asked for. Otherwise a client that
+	// comes back at the end of each wait would wait no longer than MaxWait, however often it is
+	// refused.
 	idleTime = 10 * time.Minute
 )
 
@@ -48,10 +49,10 @@ type Machine struct {
 	underWay       []*Trip   // requests under way, in the order in which they were sent
 	pricedUnderWay int       // how many of them have prices
 	bodies         int       // answers whose bodies have not ended
-	learnt         int64     // the last request when the limits were learnt
-	refused        int64     // the last request when a refusal was last counted
+	learnt         int64     // number when the limits were learnt
+	refused        int64     // number when a refusal was last counted
 	anyServed      bool      // a request has been served
-	lastSilent     bool      // the newest such answer had no limits
+	lastSilent     bool      // the newest answer to a served request had no limits
 	answered       bool      // there has been an answer
 	pricedAnswered bool      // a request with prices has been answered
 }
@@ -61,7 +62,7 @@ func (m *Machine) Ask(now time.Time, t *Trip) Verdict {
 	if now.Before(m.until) {
 		return Verdict{Until: m.until, Certain: true, Reason: m.reason}
 	}
-	hung := m.last.Add(min(mostBackoff, m.MaxWait)) // those in flight may hang
+	hung := m.last.Add(min(mostBackoff, m.MaxWait)) // requests in flight may hang
 	if v := m.askFirst(now, hung, t); !v.Open {
 		return v
 	}
@@ -133,9 +134,9 @@ func (m *Machine) remove(t *Trip) {
 	}
 }
 
-// Failed takes note that a request got no answer; the server may have counted it. If it was a probe,
-// the next request goes in its place. Otherwise GCRA on a network that loses 5 % would refuse 15
-// requests in place of 7.
+// Failed ends a request that got no answer; the server may have counted it. If it was a probe, the next
+// request goes in its place. Otherwise a GCRA limiter behind a network that loses 5 % would refuse 15
+// requests instead of 7.
 func (m *Machine) Failed(t *Trip) {
 	m.remove(t)
 	m.failed++
@@ -144,8 +145,8 @@ func (m *Machine) Failed(t *Trip) {
 	}
 }
 
-// RefusedElsewhere takes note that the machine of the key learns from a refusal. It reports whether
-// half of a second, which this machine has waited, explains the refusal.
+// RefusedElsewhere ends a request from whose refusal the machine of the key learns. It reports whether
+// the refusal is explained because this machine waited half a second where a whole one was announced.
 func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 	m.Failed(t)
 	return m.resets.refused()
@@ -196,15 +197,15 @@ func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Durat
 		}
 	case fresh:
 		return m.rejected(a, received)
-	case m.pool.refused > 0 && !m.anyServed: // of the first requests, the others are served
+	case m.pool.refused > 0 && !m.anyServed: // one of the first requests, all of which were sent together
 		m.pool.refused++
 		m.pool.bound = max(1, min(m.pool.bound, m.pool.ceiling-m.pool.refused))
 	}
 	return 0
 }
 
-// served takes note of an answer that is no refusal. It drops limits of requests that were used up,
-// and whose windows are over.
+// served learns from an answer that is no refusal. It drops a limit of requests if it was used up and
+// its window is over.
 func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
 	took := max(received.Sub(t.at), 0)
 	m.Typical = cmp.Or(m.Typical, took)
@@ -242,8 +243,8 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	return m.backoff.wait(a.Wait, m.MaxWait)
 }
 
-// wait makes the key wait until a time, after an answer, and reports whether that is longer than
-// what was known.
+// wait makes the key wait until a time, after an answer, and reports whether the wait has become
+// longer.
 func (m *Machine) wait(until time.Time, a *Answer) bool {
 	m.probing = m.probing || a.Refused || a.Exhausted()
 	if !m.until.Before(until) {
@@ -262,12 +263,13 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	return true
 }
 
-// Idle reports whether nothing is lost with a machine that has not been used for some time.
+// Idle reports whether a machine has not been used for idleTime, and nothing is lost if it is
+// forgotten.
 func (m *Machine) Idle(now time.Time) bool {
 	return now.Sub(m.last) > idleTime && m.Loss(now) == NothingLost
 }
 
-// A Loss is what would be lost with a machine.
+// A Loss is what would be lost if a machine were forgotten.
 type Loss int
 
 const (
@@ -276,7 +278,7 @@ const (
 	WaitLost         // a wait in force, or callers that wait
 )
 
-// Loss returns what would be lost with a machine.
+// Loss returns what would be lost if a machine were forgotten.
 func (m *Machine) Loss(now time.Time) Loss {
 	if now.Before(m.until) {
 		return WaitLost
@@ -298,9 +300,9 @@ func (m *Machine) Loss(now time.Time) Loss {
 	return loss
 }
 
-// Trips returns the requests under way, in the order in which they were sent. If a server counts
-// parts of a key apart, each part has a Machine, as the key has. A request has a Trip with the key,
-// and one with each part that it may belong to.
+// Trips returns the requests under way, in the order in which they were sent. If a server counts parts
+// of a key apart, each part has a Machine, like the key itself. A request has a Trip with the key, and
+// one with each part that it may belong to.
 func (m *Machine) Trips() iter.Seq[*Trip] { return slices.Values(m.underWay) }
 
 // Take takes the limits out of a Machine, and the wait that an answer asked for. It returns them as

@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// slowRounds is how many rounds of answers pass before one more request is let under way.
+	// slowRounds is how many rounds of answers pass before one more request may be under way.
 	slowRounds = 6
-	// mostPerServed is how many requests count as under way for each that was served, at most.
+	// mostPerServed bounds the requests that count as under way at a refusal: at most this many for
+	// each request that was served since the refusal before.
 	mostPerServed = 8
 	// calmRounds is how many times more slowly a pool grows close to the number that was
 	// refused, since each refusal costs a wait.
@@ -19,7 +20,7 @@ const (
 type pool struct {
 	bound   int   // 0 if there is no such bound
 	ceiling int   // requests that were under way when bound was set
-	refused int   // of these; 0 if a request was served since
+	refused int   // how many of these were refused; 0 if a request was served since
 	round   int   // answers since bound has grown
 	atOnce  int64 // the number in a policy, 0 if no policy has one
 }
@@ -33,10 +34,10 @@ func (p *pool) room(share float64) int {
 	return min(announced, cmp.Or(p.bound, announced))
 }
 
-// shrink halves the number of requests that may be under way, after a refusal that no limit
-// explains, which suggests a limit on concurrency. If the same number is refused again, the number
-// just below it is known to work. Refusals with nothing served in between are one spell. Only
-// the first of them sets the number close to which the pool grows slowly.
+// shrink halves the number of requests that may be under way, after a refusal that no limit explains,
+// which suggests a limit on concurrency. If the same number is refused again, the number just below it
+// is known to work. Of refusals with nothing served in between, only the first sets ceiling, close to
+// which the pool grows slowly.
 func (p *pool) shrink(together int) {
 	bound := p.bound / 2
 	if p.refused == 0 {
@@ -49,8 +50,8 @@ func (p *pool) shrink(together int) {
 	p.bound, p.refused, p.round = max(1, bound), 1, 0
 }
 
-// regrow lets one more be under way after some rounds; a round is as many answers as may be
-// under way.
+// regrow lets one more request be under way after some rounds. A round has as many answers as requests
+// may be under way.
 func (p *pool) regrow() {
 	p.refused = 0
 	if p.bound == 0 {
@@ -68,9 +69,8 @@ func (p *pool) regrow() {
 // UnderWay returns how many requests are in flight, bodies included.
 func (m *Machine) UnderWay() int { return len(m.underWay) + m.bodies }
 
-// OpenBody counts a request as under way whose answer has begun, and reports whether its
-// caller calls CloseBody when the body ends. It does so if a pool is in force, or may be
-// soon, because the key is new.
+// OpenBody keeps a request under way until the body of its answer ends, if a pool is in force or the
+// key is new. It reports whether it does. If so, the caller must call CloseBody when the body ends.
 func (m *Machine) OpenBody() bool {
 	if m.pool.room(1) == 0 && m.number > firstRequests {
 		return false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The words of the machine: settings, prices and answers go in, a Verdict comes out. Below
-// them are the requests under way.
+// This file has what goes into a Machine (Settings, Answer) and what comes out (Verdict). At its end
+// are the requests (Price, Trip).
 
 // RequestUnit is the unit of limits on requests. Each request takes one.
 const RequestUnit = "requests"
@@ -39,9 +39,9 @@ func (a *Answer) Exhausted() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Remaining == 0 })
 }
 
-// spacing returns the time between two requests that use no more than the quotas of the limits of
-// requests, if their windows are over before answers arrive. To wait for each answer would use only
-// a part of a quota. It returns 0 if the answer refuses something, or if another limit counts.
+// spacing is for limits of requests whose windows are over before answers arrive. It returns the time
+// between two requests that keeps within the quotas. Waiting for each answer would use only a part of a
+// quota. It returns 0 for a refusal, or if another limit counts.
 func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
 	if a.Refused || a.RetryAfter {
 		return 0
@@ -91,8 +91,8 @@ const (
 	Pace        Reason = "pace"
 )
 
-// Hurries reports whether a request with that many ahead of it would miss its deadline
-// by waiting politely.
+// Hurries reports whether a request would miss its deadline by waiting politely. ahead is how many
+// requests are in front of it.
 func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 	return v.Polite && !deadline.IsZero() && deadline.Before(v.Until.Add(scale(v.step, float64(ahead))))
 }

@@ -42,7 +42,7 @@ func newProgram(in io.Writer, out io.Reader, ended func() error) *Program {
 	return p
 }
 
-// Ask is an [Ask]. After an error, which contains the case, it cannot be called again.
+// Ask has the type [Ask]. Its error contains the case. After an error it cannot be called again.
 func (p *Program) Ask(ctx context.Context, c Case) (Verdict, error) {
 	var v Verdict
 	sent, replied := encode(c), make(chan error, 1)

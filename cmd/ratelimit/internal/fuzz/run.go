@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Options are those of a run. N or Time is positive.
+// Options are the options of a run. N or Time must be positive.
 type Options struct {
 	Generator
 	N    int           // the number of cases; 0 is as many as Time allows
@@ -24,11 +24,11 @@ type Ask func(context.Context, Case) (Verdict, error)
 // A Difference is a case on which a program and this module differ.
 type Difference struct {
 	kind
-	Case   Case // the smallest one that was found
+	Case   Case // the smallest such case that was found
 	Theirs Verdict
 }
 
-// A Result is that of a run.
+// A Result is the result of a run.
 type Result struct {
 	Seed        uint64
 	Cases, OK   int // OK is the number of well-formed cases
@@ -45,8 +45,8 @@ const (
 	mostTried     = 100_000 // smaller cases; few of them become a question
 )
 
-// Run sends cases to a program, and compares the verdicts. It also returns a result if ctx ends or
-// the program fails, of the cases until then.
+// Run sends cases to a program, and compares the verdicts of the program and of this module. If ctx
+// ends or the program fails, it also returns the result of the cases until then.
 func Run(ctx context.Context, o Options, ask Ask) (*Result, error) {
 	r := &Result{Seed: o.Seed, seen: map[kind]int{}}
 	if o.Time > 0 {
@@ -83,7 +83,7 @@ func (r *Result) try(ctx context.Context, c Case, ask Ask) error {
 	if r.seen[d.kind]++; r.seen[d.kind] > mostShrunk {
 		return nil
 	}
-	err = r.shrink(ctx, &d, ask) // d is a difference in any case
+	err = r.shrink(ctx, &d, ask) // even without a smaller case, d is a difference
 	i := slices.IndexFunc(r.Differences, func(old Difference) bool { return old.kind == d.kind })
 	switch {
 	case i < 0:
@@ -148,7 +148,7 @@ func smaller(text string) iter.Seq[string] {
 	}
 }
 
-// Write writes the result for people. name is that of the program.
+// Write writes the result for people. name is the name of the program.
 func (r *Result) Write(w io.Writer, name string) error {
 	var b strings.Builder
 	for _, d := range r.Differences {

@@ -18,8 +18,8 @@ type Verdict struct {
 	Members json.RawMessage `json:"members,omitempty"` // in the form of ratelimittest/vectors
 }
 
-// Judge returns the verdict of this module. If it rejects the case, section is the section
-// that decides.
+// Judge returns the verdict of this module. If the module rejects the case, section is the section of
+// the specification that decides.
 func Judge(c Case) (v Verdict, section string) {
 	var fault *ratelimit.FieldError
 	lines := strings.Split(c.text(), newLine)
@@ -45,15 +45,15 @@ func Judge(c Case) (v Verdict, section string) {
 	return v, ""
 }
 
-// drop removes the extension parameters of a member if the case is without them.
+// drop removes the extension parameters of a member if the case has NoParams.
 func (c Case) drop(params *ratelimit.Params) {
 	if c.NoParams {
 		*params = nil
 	}
 }
 
-// A definition has the sections and the parameters of a field. Parameter i is defined in Section
-// i + 1 below that of the parameters.
+// A definition has the sections and the parameters of a field. Parameter i is defined in subsection i +
+// 1 of the section params.
 type definition struct {
 	field, params string   // sections
 	keys, names   []string // of parameters: in the field, in JSON
@@ -100,8 +100,8 @@ const (
 	paramSection = "RFC 9651 Section 4.2.3.2 (Parameters)"
 )
 
-// syntax are sections of RFC 9651, with the first byte of what they define. Each also has
-// what is found in a well-formed text that cannot be read without the section.
+// syntax has sections of RFC 9651, each with the first byte of what it defines. Each also has a text
+// that occurs in well-formed cases that cannot be read without the section.
 var syntax = []struct {
 	section, begins string
 	found           *regexp.Regexp
@@ -119,7 +119,7 @@ var syntax = []struct {
 	{"RFC 9651 Section 4.2 (an empty List, and spaces around one)", "\t", regexp.MustCompile(`^ | $|^$`)},
 }
 
-// needs returns the section that a well-formed case cannot be read without.
+// needs returns the section without which a well-formed case cannot be read.
 func needs(c Case) string {
 	text := c.text()
 	for _, s := range syntax {
