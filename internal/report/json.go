@@ -49,7 +49,11 @@ type jsonReader struct {
 // and returns an error if there is no response at all.
 func readJSON(from io.Reader, emit func(*response)) error {
 	in := &io.LimitedReader{R: from, N: maxEntry}
-	r := &jsonReader{Decoder: json.NewDecoder(in), in: in, emit: emit}
+	r := &jsonReader{Decoder: json.NewDecoder(in), in: in}
+	r.emit = func(p *response) {
+		r.emitted++
+		emit(p)
+	}
 	for r.object = 1; r.More(); r.object++ {
 		if err := r.readObject(); err != nil {
 			return r.fault(err)
@@ -103,18 +107,13 @@ func (r *jsonReader) readObject() error {
 		return err
 	}
 	p, err := members.response()
-	if p != nil {
-		r.found(p)
+	if p != nil && err == nil {
+		r.emit(p)
 	}
 	if r.emitted == 0 && r.missing == nil {
 		r.missing = r.fault(missing)
 	}
 	return err
-}
-
-func (r *jsonReader) found(p *response) {
-	r.emitted++
-	r.emit(p)
 }
 
 // readLog reads the log of a HAR file. If it has no entries, it returns what is missing.
@@ -143,7 +142,7 @@ func (r *jsonReader) readEntry() error {
 	if err != nil {
 		return err
 	}
-	r.found(p)
+	r.emit(p)
 	r.in.N = maxEntry
 	return nil
 }
@@ -211,42 +210,63 @@ func (e *harEntry) response() (*response, error) {
 			p.setStatus("")
 		}
 	}
-	fields, err := headersOf(from.Headers)
-	p.addAll(fields)
-	return p, err
-}
-
-func (p *response) addAll(fields []harField) {
-	for _, field := range fields {
-		if text.IsToken(field.Name) {
-			p.add(field.Name, field.Value, 0)
-		}
-	}
+	return p, p.addHeaders(from.Headers)
 }
 
 func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
-// A harField is a field of a response.
-type harField struct{ Name, Value string }
-
-// headersOf reads a list of names and values, or an object.
-func headersOf(value json.RawMessage) (fields []harField, err error) {
+// addHeaders adds the fields of a list of names and values, or of an object.
+func (p *response) addHeaders(value json.RawMessage) error {
+	var list []struct{ Name, Value string }
 	switch {
 	case isNull(value):
-		return nil, nil
+		return nil
 	case value[0] == '{':
 		var members jsonMembers
 		d := json.NewDecoder(bytes.NewReader(value))
 		if err := object(d, errHeaders, func(key string) error { return members.add(d, key) }); err != nil {
-			return nil, err
+			return err
 		}
-		return members.fields()
+		return p.addMembers(members)
 	case bytes.Count(value, []byte("{")) > maxFields:
-		return nil, errHeaderTooLong
-	case json.Unmarshal(value, &fields) != nil:
-		return nil, errHeaders
+		return errHeaderTooLong
+	case json.Unmarshal(value, &list) != nil:
+		return errHeaders
 	}
-	return fields, nil
+	for _, field := range list {
+		p.addField(field.Name, field.Value)
+	}
+	return nil
+}
+
+func (p *response) addField(name, value string) {
+	if text.IsToken(name) {
+		p.add(name, value, 0)
+	}
+}
+
+// addMembers adds members as fields. A value is a string, or a list with a string for each line.
+func (p *response) addMembers(members jsonMembers) error {
+	n := 0
+	for _, one := range members {
+		d := json.NewDecoder(bytes.NewReader(one.value))
+		for t, err := d.Token(); err == nil; t, err = d.Token() {
+			switch value := t.(type) {
+			case string:
+				if n++; n > maxFields {
+					return errHeaderTooLong
+				}
+				p.addField(one.name, value)
+			case json.Delim:
+				if value == '{' {
+					return errValue(one.name)
+				}
+			case bool, float64:
+				return errValue(one.name)
+			}
+		}
+	}
+	return nil
 }
 
 // jsonMembers are the members of an object.
@@ -294,39 +314,14 @@ func (m jsonMembers) response() (*response, error) {
 // header returns a response with the members as its fields, or nil. Other objects have members that
 // look like fields too, but neither Date (RFC 9110 Section 6.6.1) nor limits.
 func (m jsonMembers) header() (*response, error) {
-	fields, err := m.fields()
-	if errors.Is(err, errHeaderTooLong) {
-		return nil, err
-	}
 	p := newResponse("")
-	p.addAll(fields)
-	if err != nil || p.Header.Get("Date") == "" && !newReport("", p).Speaks() {
+	switch err := p.addMembers(m); {
+	case err == errHeaderTooLong:
+		return nil, err
+	case err != nil || p.Header.Get("Date") == "" && !newReport("", p).Speaks():
 		return nil, nil
 	}
 	return p, nil
-}
-
-// fields returns the members as fields. A value is a string, or a list with a string for each line.
-func (m jsonMembers) fields() (list []harField, err error) {
-	for _, one := range m {
-		d := json.NewDecoder(bytes.NewReader(one.value))
-		for t, err := d.Token(); err == nil; t, err = d.Token() {
-			switch value := t.(type) {
-			case string:
-				list = append(list, harField{one.name, value})
-			case json.Delim:
-				if value == '{' {
-					return nil, errValue(one.name)
-				}
-			case bool, float64:
-				return nil, errValue(one.name)
-			}
-			if len(list) > maxFields {
-				return nil, errHeaderTooLong
-			}
-		}
-	}
-	return list, nil
 }
 
 func errValue(name string) error {
