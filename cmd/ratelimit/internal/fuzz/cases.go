@@ -78,22 +78,17 @@ func encode(v any) []byte {
 //go:embed grammar.txt
 var grammarText string
 
-// An alternative is one of the texts that a rule of the grammar may stand for.
-type alternative struct {
-	weight int
-	text   string
-}
-
+// grammar has the texts that each rule may stand for. A text occurs as often as its weight says.
 var grammar = readGrammar(grammarText)
 
-func readGrammar(text string) map[string][]alternative {
-	rules := map[string][]alternative{}
+func readGrammar(text string) map[string][]string {
+	rules := map[string][]string{}
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		name, rest, _ := strings.Cut(paragraph, "\n")
 		for line := range strings.Lines(rest) {
 			weight, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 			n, _ := strconv.Atoi(weight)
-			rules[name] = append(rules[name], alternative{n, text})
+			rules[name] = append(rules[name], slices.Repeat([]string{text}, n)...)
 		}
 	}
 	return rules
@@ -139,15 +134,7 @@ func expand(random *rand.Rand, name string) string {
 		return string([]byte{byte(random.IntN(256))})
 	}
 	list := grammar[name]
-	total := 0
-	for _, a := range list {
-		total += a.weight
-	}
-	i := 0
-	for n := random.IntN(total); n >= list[i].weight; i++ {
-		n -= list[i].weight
-	}
-	return rule.ReplaceAllStringFunc(list[i].text, func(s string) string { return expand(random, s[1:len(s)-1]) })
+	return rule.ReplaceAllStringFunc(list[random.IntN(len(list))], func(s string) string { return expand(random, s[1:len(s)-1]) })
 }
 
 // spoil changes some bytes of a text: it removes, repeats, inserts or replaces them.
