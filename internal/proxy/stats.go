@@ -74,11 +74,8 @@ type limitStats struct {
 	Quota     int64   `json:"quota,omitempty"`         // 0 if it is not known
 	Reset     float64 `json:"reset_seconds,omitempty"` // from now; 0 if that is past or unknown
 
-	end time.Time
+	End time.Time `json:"-"` // zero if the server has announced no reset
 }
-
-// Ends reports whether the server has announced a reset.
-func (l limitStats) Ends() bool { return !l.end.IsZero() }
 
 func newStats(gate *obey.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
@@ -159,7 +156,7 @@ func limitsOf(f ratelimit.Fields, now time.Time) (list []limitStats) {
 			next.Quota = max(p.Quota, 0)
 		}
 		if d, ok := l.Reset.Duration(); ok {
-			next.end = now.Add(d)
+			next.End = now.Add(d)
 		}
 		i := slices.IndexFunc(list, func(other limitStats) bool { return other.Policy == next.Policy })
 		switch {
@@ -184,7 +181,7 @@ func (s *stats) snapshot(now time.Time) []keyStats {
 		c.Waits = waits[key]
 		c.Limits = slices.Clone(k.Limits)
 		for i := range c.Limits {
-			c.Limits[i].Reset = rounded(max(c.Limits[i].end.Sub(now), 0).Seconds())
+			c.Limits[i].Reset = rounded(max(c.Limits[i].End.Sub(now), 0).Seconds())
 		}
 		list = append(list, c)
 	}

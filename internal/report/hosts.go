@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/text"
 	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
@@ -42,9 +43,9 @@ const (
 )
 
 // Read adds the responses of a text in a form that [Read] accepts.
-func (h Hosts) Read(text io.Reader) error {
+func (h Hosts) Read(from io.Reader) error {
 	found := false
-	err := each(text, func(p *response) {
+	err := each(from, func(p *response) {
 		if p.isHeader() || p.host != "" { // a HAR file has requests without an answer too
 			found = true
 			h.add(p)
@@ -73,7 +74,8 @@ func (h Hosts) add(p *response) {
 	if a.Refused {
 		host.Refused++
 	}
-	host.Malformed += len(faultsOf(a.Malformed))
+	faults, _ := a.Malformed.(text.Several)
+	host.Malformed += len(faults)
 	for _, f := range ratelimittest.Check(p.Response) {
 		if FindingOf(f).IsFault() {
 			host.Findings++

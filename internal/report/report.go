@@ -12,6 +12,7 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Report describes the rate limits of a response. All of its text is printable ASCII, so that a
@@ -58,18 +59,11 @@ func newReport(source string, p *response) *Report {
 		Arrived:   arrived.Time,
 		response:  p,
 	}
-	for _, e := range faultsOf(err) {
+	faults, _ := err.(text.Several)
+	for _, e := range faults {
 		r.Malformed = append(r.Malformed, p.malformed(e.(*ratelimit.FieldError)))
 	}
 	return r
-}
-
-// faultsOf returns the errors that [ratelimit.ParseAny] has joined.
-func faultsOf(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	return nil
 }
 
 // vendorsOf returns the vendors whose rows were used to read an older form, sorted.
@@ -179,11 +173,11 @@ func (m moment) until(wait time.Duration) string {
 	}
 	end := m.Add(wait + time.Second - 1).Truncate(time.Second).UTC() // rounded up
 	day, today := end.Format(time.DateOnly), time.Now().UTC().Format(time.DateOnly)
-	text := ", until "
+	date := ""
 	if day != today || m.UTC().Format(time.DateOnly) != today {
-		text += day + " "
+		date = day + " "
 	}
-	return text + strings.TrimSuffix(end.Format(time.TimeOnly), ":00") + " UTC"
+	return ", until " + date + strings.TrimSuffix(end.Format(time.TimeOnly), ":00") + " UTC"
 }
 
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
