@@ -220,9 +220,6 @@ malformed X-RateLimit-Remaining: not well-formed
   2 of 5
   ^
 `, stdout)
-	_, stdout, _ = inspecting(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
-	require.Contains(t, stdout, `"form": "x-ratelimit",
-  "guessed": true,`)
 }
 
 // Fields have the spelling of the response, not of net/http. The two fields of the
@@ -371,28 +368,6 @@ func TestHostileBytes(t *testing.T) {
 		require.NoError(t, report.WriteJSON(&out, r))
 		requirePrintable(t, out.String()+textOf(r, false))
 	})
-}
-
-func TestInputs(t *testing.T) {
-	raw := response(`RateLimit: "a";r=1`)
-	for name, test := range map[string]struct {
-		stdin string
-		args  []string
-	}{
-		"no input":         {raw, nil},
-		"hyphen":           {raw, []string{"-"}},
-		"short body":       {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
-		"long body":        {raw + strings.Repeat("x", 2<<20), nil},
-		"HTTP/3 from curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, stdout, stderr := inspecting(test.stdin, test.args...)
-			require.Empty(t, stderr)
-			require.Equal(t, 0, status)
-			require.Contains(t, stdout, heading)
-			require.Contains(t, stdout, "\n\"a\" ")
-		})
-	}
 }
 
 func TestSeveralInputs(t *testing.T) {

@@ -25,8 +25,10 @@ func TestHelp(t *testing.T) {
 		require.Empty(t, stderr)
 		require.Equal(t, help, stdout)
 	}
+	all := help
 	for _, v := range verbs {
 		_, helped, _ := running("", "help", v.name)
+		all += "\n" + strings.Repeat("=", 80) + "\n" + helped
 		require.True(t, strings.HasPrefix(helped, "usage: ratelimit "+v.name), helped)
 		for _, flag := range []string{"-h", "-help", "--help"} {
 			status, stdout, stderr := running("", v.name, flag)
@@ -34,6 +36,10 @@ func TestHelp(t *testing.T) {
 			require.Empty(t, stderr)
 			require.Equal(t, helped, stdout)
 		}
+	}
+	trial.RequireGolden(t, "testdata/help.txt", all)
+	for line := range strings.Lines(all) {
+		require.LessOrEqual(t, len(line), 101, line)
 	}
 }
 
@@ -93,18 +99,5 @@ func TestFlagsAnywhere(t *testing.T) {
 		require.NoError(t, parseAnywhere(flags, strings.Fields(args)))
 		require.ElementsMatch(t, want, flags.Args(), args)
 		require.Equal(t, io.Discard, flags.Output())
-	}
-}
-
-// The help of the program and of the verbs.
-func TestHelpGolden(t *testing.T) {
-	_, all, _ := running("", "help")
-	for _, v := range verbs {
-		_, one, _ := running("", "help", v.name)
-		all += "\n" + strings.Repeat("=", 80) + "\n" + one
-	}
-	trial.RequireGolden(t, "testdata/help.txt", all)
-	for line := range strings.Lines(all) {
-		require.LessOrEqual(t, len(line), 101, line)
 	}
 }

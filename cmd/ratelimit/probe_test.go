@@ -236,30 +236,12 @@ func TestProbeRedirection(t *testing.T) {
 	}
 }
 
+// In JSON a finding has the names of fields, and not of Go.
 func TestProbeJSON(t *testing.T) {
-	s := httptest.NewServer(quotaOf(2, time.Minute, 0))
-	defer s.Close()
-	status, stdout, _ := probing("-json", "-rate", "1000", s.URL)
-	require.Zero(t, status)
-	var got struct {
-		URL, Stopped            string
-		Sent, Answered, Refused int
-		Requests                []line
-		Findings                []report.Finding
-		NotSeen                 []string `json:"not_seen"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
-	require.Equal(t, s.URL, got.URL)
-	require.Equal(t, []int{3, 3, 1, 3, 0}, []int{got.Sent, got.Answered, got.Refused, len(got.Requests), len(got.Findings)})
-	first, last := got.Requests[0], got.Requests[2]
-	require.Equal(t, []int64{1, 60, 2, 60}, []int64{*first.Limits[0].Remaining, *first.Limits[0].Reset, *first.Limits[0].Quota, *first.Limits[0].Window})
-	require.Equal(t, 60.0, *last.Asked)
-	require.Equal(t, 429, last.Status)
-	require.NotEmpty(t, got.NotSeen)
-
 	refuses := httptest.NewServer(bare)
 	defer refuses.Close()
-	_, stdout, _ = probing("-json", "-rate", "1000", "-n", "1", "-shared", refuses.URL)
+	status, stdout, _ := probing("-json", "-rate", "1000", "-n", "1", "-shared", refuses.URL)
+	require.Equal(t, exitDoubtful, status)
 	require.Contains(t, stdout, `"findings": [
     {
       "rule": "6585-4",

@@ -405,6 +405,7 @@ func TestProxyChain(t *testing.T) {
 		case "/v1/redirect":
 			http.Redirect(w, r, "https://"+r.Host+"/v1/events", http.StatusFound)
 		case "/v1/events":
+			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "first\n")
 			_ = http.NewResponseController(w).Flush()
 			<-proceed

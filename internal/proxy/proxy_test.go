@@ -32,6 +32,7 @@ import (
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/httpfields/ratelimit/obey"
+	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
 // A runningProxy is a proxy in front of a server.
@@ -242,29 +243,6 @@ func TestProxyEarlyHints(t *testing.T) {
 	}
 }
 
-// Each event arrives before the next one is sent.
-func TestProxyStreamsEvents(t *testing.T) {
-	next := make(chan bool)
-	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	}))
-	resp, err := http.Get(p.url)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	events := bufio.NewScanner(resp.Body)
-	for i := range 3 {
-		require.True(t, events.Scan())
-		require.Equal(t, "data: "+strconv.Itoa(i), events.Text())
-		events.Scan()
-		next <- true
-	}
-}
-
 // The server responds to each part of a body before the client sends the next part. A body of
 // 64 MiB passes in both directions. Both happen after a wait, in which the proxy has already
 // read a part.
@@ -353,40 +331,12 @@ func TestProxyWebSocket(t *testing.T) {
 	require.NotContains(t, p.log.String(), "panic")
 }
 
-// A secondWindow is a server that allows a fixed number of requests a second, and announces
-// it.
-type secondWindow struct {
-	quota int
-
-	mu      sync.Mutex
-	end     time.Time
-	used    int
-	served  int
-	refused int
-}
-
-func (s *secondWindow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if !now.Before(s.end) {
-		s.end, s.used = now.Add(time.Second), 0
-	}
-	s.used++
-	w.Header().Set("RateLimit-Policy", fmt.Sprintf(`"s";q=%d;w=1`, s.quota))
-	w.Header().Set("RateLimit", fmt.Sprintf(`"s";r=%d;t=1`, max(s.quota-s.used, 0)))
-	if s.used > s.quota {
-		s.refused++
-		w.WriteHeader(http.StatusTooManyRequests)
-		return
-	}
-	s.served++
-}
-
 // Several clients with one credential stay within the limit together.
 func TestProxyShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &secondWindow{quota: 20}
+		s := &ratelimittest.API{Limits: []ratelimittest.Limit{{
+			Policy: ratelimit.Policy{Name: "s", Quota: 20, Window: ratelimit.SecondsOf(1)}, Kind: ratelimittest.WindowFromFirst,
+		}}}
 		p := inProcess(s.ServeHTTP)
 		ask(p, "GET", "/", nil) // the limit is known from now on
 		var clients sync.WaitGroup
@@ -398,7 +348,7 @@ func TestProxyShares(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		require.Equal(t, []int{41, 0}, []int{s.served, s.refused})
+		require.Equal(t, ratelimittest.Counts{Served: 41}, s.Counts())
 		k := p.stats.snapshot(time.Now())[0]
 		require.EqualValues(t, []any{int64(41), 0}, []any{k.Requests, k.Waiting})
 		require.Positive(t, k.Waited)
@@ -494,29 +444,14 @@ func TestProxyKeys(t *testing.T) {
 	}
 }
 
-// A request that announces its cost waits until that much quota is left.
-func TestProxyCosts(t *testing.T) {
+// A cost is a decimal number above 0.
+func TestCosts(t *testing.T) {
 	require.Nil(t, costsOf(nil))
 	for _, text := range []string{"", "0", "-1", "+1", " 1", "1.5", "1e3", "0x10", "1_0", "9223372036854775808", "many"} {
 		require.Nil(t, costsOf([]string{text}), text)
 	}
 	require.Nil(t, costsOf([]string{"1", "2"}))
 	require.EqualValues(t, 12, costsOf([]string{"12"})[0].Units)
-
-	var n atomic.Int64
-	p := startProxy(t, trial.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		n.Add(1)
-		w.Header().Set("RateLimit-Policy", `"t";q=100;w=3600;qu="tokens"`)
-		w.Header().Set("RateLimit", `"t";r=50;t=3600`)
-	}), costHeader("X-Request-Tokens"), maxWait(time.Second))
-	for _, tc := range []struct {
-		cost   string
-		status int
-	}{{"10", 200}, {"40", 200}, {"90", 429}, {"", 200}, {"many", 200}} {
-		resp, _ := trial.Send(t, "POST", p.url, strings.NewReader("x"), "X-Request-Tokens", tc.cost)
-		require.Equal(t, tc.status, resp.StatusCode, tc.cost)
-	}
-	require.EqualValues(t, 4, n.Load())
 }
 
 // A malformed body is the client's fault, before and while it is forwarded.
@@ -681,11 +616,15 @@ func TestProxyMetrics(t *testing.T) {
 func TestProxyStatsAreBounded(t *testing.T) {
 	s := newStats(&obey.Gate{}, nil)
 	end := s.wait("first")
-	for i := range 3 * maxKeys {
-		s.of(strconv.Itoa(i))
+	for i := range maxKeys {
+		s.of(strconv.Itoa(i)).Requests++
 	}
-	require.Len(t, s.snapshot(time.Now()), maxKeys)
 	end() // the key was dropped
+	s.of("0").Requests++
+	s.of("new")
+	require.Len(t, s.snapshot(time.Now()), maxKeys)
+	require.EqualValues(t, 2, s.keys["0"].Requests)
+	require.NotContains(t, s.keys, "1", "the key that was used longest ago")
 
 	var header []string
 	for i := range 100 {
@@ -806,7 +745,7 @@ func TestRequestBody(t *testing.T) {
 	}
 	p := &Proxy{config: Config{BodyMemory: 16 * most}}
 	p.memory.left.Store(1 << 20)
-	b := p.bodyOf(nil, httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("ab"), &brokenReader{})))
+	b := p.bodyOf(nil, httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(io.ErrUnexpectedEOF))))
 	left := make(chan error, 1)
 	b.begin(func(err error) { left <- err })
 	require.ErrorIs(t, <-left, errBroken)
@@ -902,26 +841,4 @@ func TestReadAhead(t *testing.T) {
 		_, _ = out.Write([]byte("late"))
 		trial.Until(t, "the memory is given back", func() bool { return p.memory.left.Load() == memory })
 	})
-}
-
-type brokenReader struct{}
-
-func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// lines is a text that several goroutines write.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

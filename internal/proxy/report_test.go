@@ -42,12 +42,12 @@ func scriptedServer(r *http.Request) (*http.Response, error) {
 // requests wait and at the end.
 func TestReportGolden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		printed := &lines{}
+		var out, printed bytes.Buffer
+		logger := log.New(&printed, "", 0)
 		server, _ := url.Parse("https://api.example/")
 		p := New(Config{
 			To: server, Fields: []string{"Authorization"}, MaxWait: 6 * time.Second, Queue: 2, Rewrite: true,
-			Log: log.New(printed, "", 0), Talk: log.New(printed, "", 0),
+			Log: logger, Talk: logger,
 			Share: answeredBy(scriptedServer),
 		})
 		var all sync.WaitGroup

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/httpfields/ratelimit/internal/trial"
-	"github.com/httpfields/ratelimit/obey"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,17 +50,4 @@ func TestProxyResources(t *testing.T) {
 			require.Equal(t, tc.want, resp.StatusCode, tc.path)
 		}
 	}
-}
-
-// If there are too many keys, the key that was used longest ago is dropped.
-func TestStatsDropOldest(t *testing.T) {
-	s := newStats(&obey.Gate{}, nil)
-	for i := range maxKeys {
-		s.of(fmt.Sprint(i)).Requests++
-	}
-	s.of("0").Requests++
-	s.of("new")
-	require.Len(t, s.keys, maxKeys)
-	require.EqualValues(t, 2, s.keys["0"].Requests)
-	require.NotContains(t, s.keys, "1")
 }

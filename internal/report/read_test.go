@@ -33,6 +33,7 @@ func TestRead(t *testing.T) {
 		"byte order mark":       {"\ufeff" + limitLine, "", `"a";r=1;t=5`},
 		"two lines":             {limitLine + "\nRateLimit: \"b\";r=2", "", `"a";r=1;t=5|"b";r=2`},
 		"in the body":           {"HTTP/1.1 200 OK\nDate: x\n\n" + limitLine, "200 OK", ""},
+		"curl -i of HTTP/3":     {"HTTP/3 200\n" + limitLine, "200", `"a";r=1;t=5`},
 		"last of redirects":     {"HTTP/2 301\nRateLimit: \"old\";r=1\n\nHTTP/2 200\n" + limitLine + "\n\n", "200", `"a";r=1;t=5`},
 		"the last with limits":  {"HTTP/2 200\n" + limitLine + "\n\nHTTP/2 204\nDate: x", "200", `"a";r=1;t=5`},
 		"interim":               {"HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nDate: x", "200 OK", ""},
