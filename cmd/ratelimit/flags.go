@@ -136,7 +136,6 @@ func newTransport() *http.Transport {
 	return t
 }
 
-// isAddress reports whether an argument is the address of a server.
 func isAddress(argument string) bool {
 	return strings.HasPrefix(argument, "http://") || strings.HasPrefix(argument, "https://")
 }

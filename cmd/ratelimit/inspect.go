@@ -83,7 +83,6 @@ func (in *inspection) text(name string, from io.Reader) error {
 	return err
 }
 
-// one shows a response.
 func (in *inspection) one(r *report.Report) {
 	if in.lint {
 		r.Check()

@@ -79,8 +79,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "-v", "-version", "--version":
 		args = append([]string{"version"}, args[1:]...)
 	}
+	var names []string
 	for _, v := range verbs {
 		if v.name != args[0] {
+			names = append(names, v.name)
 			continue
 		}
 		if v.ends {
@@ -97,7 +99,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return status
 	}
-	return failed(stderr, "", unknown(args[0]))
+	return failed(stderr, "", usageError{fmt.Errorf("unknown verb %q: use one of %s", args[0], strings.Join(names, ", "))})
 }
 
 // A usageError is the fault of a command line.
@@ -111,15 +113,6 @@ func failed(stderr io.Writer, verbName string, err error) int {
 		fmt.Fprintf(stderr, "For help: %s -h\n", name)
 	}
 	return exitFailed
-}
-
-// unknown returns the error for a word that is no verb.
-func unknown(word string) error {
-	var names []string
-	for _, v := range verbs {
-		names = append(names, v.name)
-	}
-	return usageError{fmt.Errorf("unknown verb %q: use one of %s", word, strings.Join(names, ", "))}
 }
 
 func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (int, error) {

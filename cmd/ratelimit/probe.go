@@ -99,7 +99,6 @@ const (
 	leastRate    = 1.0 / 3600 // so that the time between two requests is a Duration
 )
 
-// request returns a new request.
 func (p *prober) request(ctx context.Context) (*http.Request, error) {
 	r, err := p.header.newRequest(ctx, p.method, p.address)
 	if err == nil && r.Header["User-Agent"] == nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/httpfields/ratelimit/ratelimittest"
 )
 
-// A probeReport is the result of a run.
 type probeReport struct {
 	URL      string           `json:"url"`
 	Stopped  string           `json:"stopped"` // why no more requests are sent, or ""
@@ -98,7 +97,6 @@ func (r *probeReport) complete() {
 	}
 }
 
-// status returns the exit status of the run.
 func (r *probeReport) status() int {
 	switch {
 	case r.Stopped == interrupted:
@@ -109,7 +107,6 @@ func (r *probeReport) status() int {
 	return exitFine
 }
 
-// summary returns the last line of the report.
 func (r *probeReport) summary() string {
 	text := fmt.Sprintf("%s: %d sent, %d answered, %d refused; %s", r.URL, r.Sent, r.Answered, r.Refused, r.Stopped)
 	if len(r.names) == 0 {
@@ -185,7 +182,6 @@ func (r *probeReport) writeText(w io.Writer) error {
 	return err
 }
 
-// writeLimits writes a table of the limits.
 func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	if len(r.names) == 0 {
 		b.WriteString("\nno rate limits found\n\n")

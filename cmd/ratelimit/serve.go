@@ -176,7 +176,6 @@ func (s *serving) complete(args int) (err error) {
 	return err
 }
 
-// newAPI returns the API that the flags describe.
 func (s *serving) newAPI() (api *ratelimittest.API, err error) {
 	api, kind := &ratelimittest.API{}, ratelimittest.WindowFromFirst
 	if s.like != "" {

@@ -21,7 +21,6 @@ type printer struct {
 	err     error
 }
 
-// report prints a report.
 func (p *printer) report(r *report.Report) {
 	switch {
 	case p.err != nil:
@@ -77,7 +76,6 @@ func (p *printer) paragraph(text string) {
 	_, p.err = io.WriteString(p.w, text)
 }
 
-// textOf returns a report for people.
 func textOf(r *report.Report, p palette) string {
 	var b strings.Builder
 	source := r.Source
@@ -197,7 +195,6 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Colours and styles of a terminal.
 const (
 	bold   = "1"
 	faint  = "2"

@@ -103,7 +103,6 @@ func (s *stats) of(key string) *keyStats {
 	return k
 }
 
-// update changes the statistics of a key.
 func (s *stats) update(key string, change func(*keyStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,7 +57,6 @@ func (h Hosts) Read(from io.Reader) error {
 	return err
 }
 
-// Add adds a response.
 func (h Hosts) Add(host string, resp *http.Response) { h.add(&response{Response: resp, host: host}) }
 
 func (h Hosts) add(p *response) {
@@ -121,12 +120,10 @@ func (h Hosts) list() []*Host {
 	})
 }
 
-// WriteJSON writes the hosts as indented JSON.
 func (h Hosts) WriteJSON(w io.Writer) error {
 	return WriteJSON(w, map[string][]*Host{"hosts": append([]*Host{}, h.list()...)})
 }
 
-// WriteText writes a table of the hosts.
 func (h Hosts) WriteText(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "HOST\tREQUESTS\tREFUSED\tMALFORMED\tFINDINGS\tLOWEST\tLONGEST WAIT\tFORM")

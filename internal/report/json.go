@@ -269,7 +269,6 @@ func (p *response) addMembers(members jsonMembers) error {
 	return nil
 }
 
-// jsonMembers are the members of an object.
 type jsonMembers []jsonMember
 
 type jsonMember struct {

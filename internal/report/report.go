@@ -50,7 +50,6 @@ func newReport(source string, p *response) *Report {
 		Host:      p.hostName(),
 		Status:    Printable(strings.TrimSpace(p.Status)),
 		Dialect:   fields.Dialect,
-		Vendors:   vendorsOf(p.Header, fields.Dialect),
 		Guessed:   fields.Guessed,
 		Limits:    LimitsOf(fields),
 		Malformed: []Malformed{}, // in JSON null would not be an array
@@ -58,6 +57,9 @@ func newReport(source string, p *response) *Report {
 		Fields:    fields,
 		Arrived:   arrived.Time,
 		response:  p,
+	}
+	if r.IsOlder() {
+		r.Vendors = vendorsOf(p.Header)
 	}
 	faults, _ := err.(text.Several)
 	for _, e := range faults {
@@ -67,10 +69,7 @@ func newReport(source string, p *response) *Report {
 }
 
 // vendorsOf returns the vendors whose rows were used to read an older form, sorted.
-func vendorsOf(h http.Header, dialect string) (list []string) {
-	if !isOlder(dialect) {
-		return nil
-	}
+func vendorsOf(h http.Header) (list []string) {
 	found, _ := older.Find(nil, h, nil)
 	for i := range found {
 		if v := found[i].Vendor; v != "" {
@@ -81,10 +80,10 @@ func vendorsOf(h http.Header, dialect string) (list []string) {
 	return slices.Compact(list)
 }
 
-func isOlder(dialect string) bool { return dialect != "" && !strings.HasPrefix(dialect, "ratelimit") }
-
 // IsOlder reports whether the limits are in an older form.
-func (r *Report) IsOlder() bool { return isOlder(r.Dialect) }
+func (r *Report) IsOlder() bool {
+	return r.Dialect != "" && !strings.HasPrefix(r.Dialect, "ratelimit")
+}
 
 // Speaks reports whether the response has limits, malformed ones too, refuses, or asks to wait.
 func (r *Report) Speaks() bool {
