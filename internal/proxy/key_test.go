@@ -21,7 +21,7 @@ import (
 // keyOf returns the key of a request with these lines.
 func keyOf(t *testing.T, list string, request string) string {
 	t.Helper()
-	k, err := newKeyer(strings.Split(list, " "))
+	k, err := newKeyer(strings.Fields(list))
 	require.NoError(t, err)
 	head, body, _ := strings.Cut(request, "\n\n")
 	lines := strings.Split(head, "\n")
@@ -44,6 +44,9 @@ func TestKeyer(t *testing.T) {
 		equal                 bool
 	}{
 		{"a field", "Authorization", "GET /a\nAuthorization: a", "GET /b\nAuthorization: a", true},
+		{"one of several fields", "Authorization X-API-Key", "GET /a\nX-Api-Key: a", "GET /a\nX-Api-Key: b", false},
+		{"another field", "Authorization", "GET /a\nX-Tenant: a", "GET /a\nX-Tenant: b", true},
+		{"no field", "", "GET /a\nAuthorization: a", "GET /a\nAuthorization: b", true},
 		{"another user", "Authorization", "GET /a\nAuthorization: a", "GET /a\nAuthorization: b", false},
 		{"the path", "Authorization path:1", "GET /a/b\nAuthorization: a", "GET /a/c\nAuthorization: a", true},
 		{"the path differs", "Authorization path:2", "GET /a/b\nAuthorization: a", "GET /a/c\nAuthorization: a", false},

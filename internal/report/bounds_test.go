@@ -168,19 +168,3 @@ func TestManyMembers(t *testing.T) {
 	require.Greater(t, len(faults), members)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }
-
-// A limit hides only its own policy. Partition keys distinguish policies, and an empty key is a key.
-func TestLimitsOfKeys(t *testing.T) {
-	for text, want := range map[string][]int64{
-		`"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:` + "\nRateLimit: " + `"a";r=1;pk=:Yg==:`: {2, 1},
-		`"a";q=1;pk=::, "a";q=2` + "\nRateLimit: " + `"a";r=1`:                         {2, 1},
-	} {
-		r, err := readText("paste", "RateLimit-Policy: "+text)
-		require.NoError(t, err)
-		var got []int64
-		for _, l := range LimitsOf(r.Fields) {
-			got = append(got, *l.Quota)
-		}
-		require.Equal(t, want, got, text)
-	}
-}
