@@ -26,16 +26,17 @@ type Case struct {
 	NoParams bool `json:"-"` // members are compared without extension parameters
 }
 
-// newCase returns the case with a text, whose lines end with newLine.
-func newCase(id int, field, text string) Case {
+// with returns the case with the lines of a text, which end with newLine.
+func (c Case) with(text string) Case {
 	b := make([]byte, 0, 2*len(text))
 	for i := range len(text) {
 		b = utf8.AppendRune(b, rune(text[i]))
 	}
-	return Case{ID: id, Field: field, Lines: strings.Split(string(b), newLine)}
+	c.Lines = strings.Split(string(b), newLine)
+	return c
 }
 
-// text undoes newCase.
+// text undoes with.
 func (c Case) text() string {
 	var b []byte
 	for _, r := range strings.Join(c.Lines, newLine) {
@@ -111,9 +112,7 @@ func (g *Generator) Case(id int) Case {
 			text = spoil(random, text)
 		}
 		if decided(text) {
-			c := newCase(id, field, text)
-			c.NoParams = g.NoParams
-			return c
+			return Case{ID: id, Field: field, NoParams: g.NoParams}.with(text)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
+func newCase(id int, field, text string) Case { return Case{ID: id, Field: field}.with(text) }
+
 var both = []string{ratelimit.PolicyField, ratelimit.LimitField}
 
 // At least a fifth of the cases is well-formed, and a fifth is not, for each field and seed. The

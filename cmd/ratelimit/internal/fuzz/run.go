@@ -104,8 +104,7 @@ func (r *Result) shrink(ctx context.Context, d *Difference, ask Ask) error {
 			if tried++; tried > mostTried || questions > mostQuestions || ctx.Err() != nil {
 				return nil
 			}
-			c := newCase(d.Case.ID, d.Case.Field, text)
-			c.NoParams = d.Case.NoParams
+			c := d.Case.with(text)
 			ours, section := Judge(c)
 			if ours.OK == (d.how == accepts) || !ours.OK && section != d.section || !decided(text) {
 				continue
