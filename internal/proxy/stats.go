@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"log"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -88,13 +89,8 @@ func (s *stats) of(key string) *keyStats {
 	k := s.keys[key]
 	if k == nil {
 		if len(s.keys) >= maxKeys {
-			oldest := ""
-			for key, k := range s.keys {
-				if o := s.keys[oldest]; o == nil || k.used < o.used {
-					oldest = key
-				}
-			}
-			delete(s.keys, oldest)
+			byUse := func(a, b string) int { return cmp.Compare(s.keys[a].used, s.keys[b].used) }
+			delete(s.keys, slices.MinFunc(slices.Collect(maps.Keys(s.keys)), byUse))
 		}
 		k = &keyStats{Key: fmt.Sprintf("%016x", maphash.String(s.seed, key))}
 		s.keys[key] = k
@@ -146,14 +142,11 @@ func (s *stats) observe(key string, a ratelimit.Advice, now time.Time) {
 
 // limitsOf returns the tightest limit of each name.
 func limitsOf(f ratelimit.Fields, now time.Time) (list []limitStats) {
-	for _, l := range f.Limits {
+	for l, p := range f.Pairs() {
 		if l.Remaining == ratelimit.Unknown {
 			continue
 		}
-		next := limitStats{Policy: strings.Clone(l.Name[:min(len(l.Name), maxName)]), Remaining: l.Remaining}
-		if p, ok := f.PolicyOf(l); ok {
-			next.Quota = max(p.Quota, 0)
-		}
+		next := limitStats{Policy: strings.Clone(l.Name[:min(len(l.Name), maxName)]), Remaining: l.Remaining, Quota: max(p.Quota, 0)}
 		if d, ok := l.Reset.Duration(); ok {
 			next.End = now.Add(d)
 		}

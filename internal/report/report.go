@@ -182,27 +182,21 @@ func (m moment) until(wait time.Duration) string {
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
-	identity := func(p ratelimit.Policy) string { return fmt.Sprintf("%#v %#v", p.Name, p.PartitionKey) }
-	joined := make(map[string]bool)
-	for _, l := range f.Limits {
+	joined := make(map[*ratelimit.Policy]bool)
+	for l, p := range f.Pairs() {
 		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
-		if p, ok := f.PolicyOf(l); ok {
-			limit = limit.with(p)
-			joined[identity(p)] = true
-		}
-		list = append(list, limit)
+		list = append(list, limit.with(p))
+		joined[p] = true
 	}
-	for _, p := range f.Policies {
-		if id := identity(p); joined[id] {
-			delete(joined, id) // of policies with one identity, the first is joined
-		} else {
+	for i := range f.Policies {
+		if p := &f.Policies[i]; !joined[p] {
 			list = append(list, Limit{Name: p.Name}.with(p))
 		}
 	}
 	return list
 }
 
-func (l Limit) with(p ratelimit.Policy) Limit {
+func (l Limit) with(p *ratelimit.Policy) Limit {
 	if l.PartitionKey == nil {
 		l.PartitionKey = p.PartitionKey
 	}
