@@ -137,6 +137,9 @@ func addResponses(f *testing.F) {
 	for _, tc := range adviseCases {
 		f.Add(200, tc.Wire, int64(0), int64(0))
 	}
+	const resets = "X-RateLimit-Reset-Minute: 30\nX-RateLimit-Reset-Hour: 900"
+	f.Add(429, resets, int64(1795230000), int64(0))
+	f.Add(429, resets+"\nX-RateLimit-Reset: 60", int64(1795230000), int64(0))
 	for _, v := range trial.ReadVectors[trial.ResponseVector](f, "lint") {
 		if lines := strings.Join(trial.BytesOf(v.Header), "\n"); len(lines) < 1000 {
 			f.Add(302, lines, int64(1795230000), int64(time.Second))
@@ -202,8 +205,9 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 }
 
 // lawAdvise checks an Advice against its definition. The wait is Retry-After in seconds, else the
-// longest wait of a limit with nothing remaining. If there is neither, a refusal has the longest
-// wait of a limit with an unknown remaining. The pace is the slowest. The law computes with exact
+// longest wait of a limit with nothing remaining. If there is neither, a refusal has the earliest
+// reset of the limits with an unknown remaining and no window, else of those with a window. The pace is
+// the slowest. The law computes with exact
 // numbers, and allows the Advice to be rounded up to a nanosecond and cut to a Duration.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
@@ -215,6 +219,7 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	}
 	wait, pace, unknown := new(big.Rat), new(big.Rat), new(big.Rat)
 	explained := false // a limit with nothing remaining has a reset or a window
+	var earliest, windowless *Limit
 	for i, l := range a.Fields.Limits {
 		p, known := a.Fields.PolicyOf(l)
 		left := exactReset(t, &a.Fields, i)
@@ -226,7 +231,16 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 			wait = longerRat(wait, left)
 			explained = explained || l.Reset.ok || p.Window.ok
 		case l.Remaining == Unknown:
-			unknown = longerRat(unknown, left)
+			of := &earliest
+			if !known || !p.Window.ok {
+				of = &windowless
+			}
+			if first := *of == nil || l.Reset.n < (*of).Reset.n; first {
+				*of = &a.Fields.Limits[i]
+				if of == &windowless || windowless == nil {
+					unknown = left
+				}
+			}
 		case l.Remaining > 0 && (p.Unit == "" || p.Unit == Requests || p.Unit == "request"):
 			n := l.Remaining
 			if known && 0 < p.Quota {
@@ -357,7 +371,7 @@ func FuzzRestrict(f *testing.F) {
 	})
 }
 
-// FuzzCap is law 7 for Cap. It also calls the other functions of server.go, which must not panic.
+// FuzzCap is law 7 for Cap. It also calls Jitter, SetRetryAfter and Expose, which must not panic.
 func FuzzCap(f *testing.F) {
 	f.Add(int64(10000), int64(1000), int64(10000), int64(10), 1.0, "30", "Tue, 15 Nov 1994 08:00:00 GMT")
 	f.Add(int64(MaxInteger), int64(MaxInteger), int64(MaxInteger), int64(MaxInteger), math.MaxFloat64, "", "*")

@@ -272,8 +272,8 @@ func (p *parser) readParams(i int) bool {
 	return true
 }
 
-// full reports whether a member has no room for the parameter key after n written ones. def is the
-// definition of key, or nil. A repeated key takes no room, but is one of the maxWritten ones.
+// full reports whether a member has no room for the parameter key after n parameters that were written.
+// def is the definition of key, or nil. A repeated key takes no room, but counts toward maxWritten.
 func (m *member) full(key string, def *draft.Param, n int) bool {
 	known := def != nil && m.seen&(1<<def.Slot) != 0
 	if def == nil {

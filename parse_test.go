@@ -421,7 +421,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// The bounds are those of the current fields. Errors do not contain text of a field.
+// The bounds are the same as for the current fields. Errors do not contain text of a field.
 func TestNextBounds(t *testing.T) {
 	t.Parallel()
 	members := func(n int, member string) string { return strings.TrimSuffix(strings.Repeat(member+", ", n), ", ") }

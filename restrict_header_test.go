@@ -423,8 +423,7 @@ func FuzzRestrictHeader(f *testing.F) {
 	})
 }
 
-// Upstream's Retry-After is not raised to the waits of upstream's limits, but to those of
-// own.
+// Upstream's Retry-After is raised to the waits of own, but not to the waits of upstream's limits.
 func TestRestrictHeaderRetryAfter(t *testing.T) {
 	for own, want := range map[string]string{`"g";r=4;t=20`: "5", `"g";r=0;t=8`: "8", `"g";r=0;t=3`: "5", `"g";r=0`: "5"} {
 		h := trial.Wire("Retry-After: 5\nRateLimit: \"a\";r=0;t=10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60")
@@ -466,7 +465,7 @@ func TestRestrictOptions(t *testing.T) {
 	}
 }
 
-// A dialect that cannot stand next to the current fields is not written, but all the rest is.
+// A dialect that cannot be written next to the current fields is left out. Everything else is written.
 func TestRestrictOptionsErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dialects []*ratelimit.Dialect

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A restrictCase is a case of testdata/fields/restrict.txt: the fields of upstream and those of a
-// gateway, with the result of Restrict or its error. Each has policies and limits, with a bar
-// between them.
+// A restrictCase is a case of testdata/fields/restrict.txt: the fields of upstream and the fields of a
+// gateway, with the result of Restrict or its error. Each has policies and limits, with a bar between
+// them.
 type restrictCase struct {
 	name, upstream, own, want string
 	fault                     *FieldError
@@ -100,8 +100,7 @@ func TestRestrictDialect(t *testing.T) {
 	}
 }
 
-// A change of the result does not change the limits of upstream, which may be those of a
-// configuration.
+// A change of the result does not change the limits of upstream, which may come from a configuration.
 func TestRestrictCopies(t *testing.T) {
 	upstream := fieldsOf(t, `"a";q=9`, `"a";r=9`)
 	for _, own := range []Fields{{}, fieldsOf(t, `"b";q=1`, ``), fieldsOf(t, ``, `"b";r=1`)} {

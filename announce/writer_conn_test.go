@@ -381,7 +381,7 @@ func TestAnnounceInformational(t *testing.T) {
 	})
 }
 
-// net/http would repeat the fields of the header in the trailers, next to those of upstream.
+// net/http would repeat the fields of the header in the trailers, next to the trailers of upstream.
 func TestAnnounceTrailers(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		p := newPair(t)
@@ -494,7 +494,8 @@ func TestAnnounceTimeouts(t *testing.T) {
 	}
 }
 
-// A flush announces, even if the writer in front cannot be flushed, as that of http.TimeoutHandler.
+// A flush announces, even if the writer in front cannot be flushed, such as the writer of
+// http.TimeoutHandler.
 func TestAnnounceFailedFlush(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		p := newPair(t)
@@ -590,7 +591,8 @@ func TestAnnounceConcurrent(t *testing.T) {
 			return err
 		}
 		// HTTP/2 then has one connection for all requests. A server of net/http closes a connection
-		// whose SETTINGS take two seconds, as those of many new connections do on a busy machine.
+		// whose SETTINGS take two seconds. On a busy machine the SETTINGS of many new connections take
+		// so long.
 		require.NoError(t, send("/"))
 		p.requireDone(t, "inner", "outer")
 		const n = 800

@@ -43,7 +43,7 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 // soon as it is certain that their deadlines are too early.
 func TestGateQueue(t *testing.T) { playScores(t, "queue") }
 
-// All scores of testdata/client/machine.txt, and scores whose costs only a response can carry.
+// All scores of testdata/machine.txt, and scores whose costs only a response can carry.
 func TestGateMachine(t *testing.T) {
 	playScores(t, "machine", trial.Block{Name: "costs, a policy with a long name", Text: strings.ReplaceAll(`
 		0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 11000 NAME:tokens=10 certain

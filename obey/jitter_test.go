@@ -11,7 +11,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/trial"
 )
 
-// Clients that were told together to wait come back within Jitter, but none earlier than asked.
+// Clients that were refused together come back within Jitter, but none earlier than the server asked.
 func TestGateJitter(t *testing.T) {
 	const clients, asked, jitter = 30, 10 * time.Minute, time.Minute
 	for _, tc := range []struct{ name, wire string }{
@@ -57,8 +57,8 @@ func TestGateJitter(t *testing.T) {
 	}
 }
 
-// The wait of a key becomes that of one of its routes, when another route is answered. It gets no
-// second random part.
+// When another route is answered, the wait of a key becomes the wait of one route. It gets no second
+// random part.
 func TestGateJitterTwoRoutes(t *testing.T) {
 	const clients, asked, jitter = 40, 5 * time.Minute, time.Minute
 	for _, refusal := range []string{"Retry-After: 300", `RateLimit: "a";r=0;t=300`, "RateLimit: \"a\";r=0;t=9\nRetry-After: 300"} {

@@ -19,7 +19,7 @@ import (
 // Bounds of what a Gate remembers.
 const (
 	// maxKeys is the default of Gate.MaxKeys. If there are more keys, the Gate looks at some keys that
-	// were used longest ago, and forgets the one that loses the least. It never forgets a key with a
+	// were used longest ago, and forgets the key with the least to lose. It never forgets a key with a
 	// wait in force. If all of these keys have a wait, it looks at all keys, but at most once in each
 	// sweepTime.
 	maxKeys   = 16_384
@@ -180,8 +180,8 @@ func (g *Gate) displace(now time.Time) bool {
 	return k != nil
 }
 
-// leastLost looks at the keys that were used longest ago, and returns the key that loses the least. It
-// returns nil if all of them have a wait in force. Keys with a wait count as used, so that the next
+// leastLost looks at the keys that were used longest ago, and returns the key with the least to lose.
+// It returns nil if all of them have a wait in force. Keys with a wait count as used, so that the next
 // call looks at other keys.
 func (g *Gate) leastLost(most int, now time.Time) (oldest *key) {
 	least, place := machine.WaitLost, g.used.Front()

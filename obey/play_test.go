@@ -102,7 +102,7 @@ func milliseconds(t testing.TB, text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// playScores plays the scores of a table of testdata/client, and more, with a Gate and with a
+// playScores plays the scores of a table of testdata, and more scores, with a Gate and with a
 // Transport.
 func playScores(t *testing.T, table string, more ...trial.Block) {
 	t.Helper()

@@ -337,8 +337,8 @@ func (e *line) admitOne(now time.Time) bool {
 	return false
 }
 
-// release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise
-// the request is sent. If another line holds it back, it moves to the queue of that line.
+// release takes a waiter out of the queue. If its deadline is too early, the wait fails. If another
+// line holds the request back, it moves to the queue of that line. Otherwise it is sent.
 func (e *line) release(w *waiter, v *machine.Verdict, now time.Time) {
 	e.dequeue(w)
 	if e.misses(w, v) {

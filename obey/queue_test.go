@@ -185,8 +185,8 @@ func TestWaitingBlocks(t *testing.T) {
 	})
 }
 
-// If the context of a waiting request ends, the error is the context's cause. If the request
-// has already been sent, the error is that of the base.
+// If the context of a waiting request ends, the error is the context's cause. If the request has
+// already been sent, the error comes from the base.
 func TestEnterCause(t *testing.T) {
 	trial.InBubble(t, "with a cause of the caller's own", func(t *testing.T) {
 		var g Gate

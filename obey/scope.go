@@ -125,7 +125,7 @@ type part struct {
 
 	// Of the refusals of a route:
 	route   *route
-	whole   bool            // the wait is that of the whole key
+	whole   bool            // the wait holds for the whole key
 	began   time.Time       // when the wait began
 	ends    time.Time       // when the wait ends
 	prices  []machine.Price // of the refused request

@@ -576,8 +576,8 @@ func TestScopeScouts(t *testing.T) {
 	}
 }
 
-// What is counted apart has a name after that of its key: that of the resource or of the limit, or a
-// hash of the route.
+// The name of a part is the name of its key, a space, and the name of the resource or of the limit, or
+// a hash of the route.
 func TestScopeNames(t *testing.T) {
 	const key = "https://api.example"
 	trial.InBubble(t, "", func(t *testing.T) {

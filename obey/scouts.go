@@ -13,8 +13,8 @@ const (
 	scoutPause = 10 * time.Minute
 	// enoughScouts is how many scouts must be served to show that a wait holds for one route alone.
 	enoughScouts = 2
-	// leastScout is the least time between a refusal and the second scout. In less time, even an empty
-	// bucket may have let one unit through.
+	// leastScout is the least time between a refusal and the second scout. A second scout that is
+	// served sooner shows nothing, because an empty bucket gets back a unit now and then.
 	leastScout = time.Second
 )
 

@@ -517,8 +517,8 @@ func TestTransportRedirectLimitElsewhere(t *testing.T) {
 	})
 }
 
-// A redirection delays the next request by at most the MaxWait of the Gate, and no request whose key
-// is "". Its fields are read as those of other responses.
+// A redirection delays the next request by at most the MaxWait of the Gate, and no request whose key is
+// "". Its fields are read like the fields of other responses.
 func TestTransportRedirectSettings(t *testing.T) {
 	unread, err := ratelimit.NewDialect("acme", ratelimit.DialectField{Name: "X-RateLimit-Wait"})
 	require.NoError(t, err)

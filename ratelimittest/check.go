@@ -507,9 +507,9 @@ func (c *checker) retryTime(asked int64) {
 	}
 }
 
-// older checks that older fields do not contradict the current ones. They must contain one of
-// the current limits, and only quotas of current policies. The limit should be the one closest
-// to exhaustion (draft-06 Section 3.1).
+// older checks that older fields do not contradict the current ones. Older fields must contain one of
+// the current limits, and only quotas of current policies. The limit should be the limit closest to
+// exhaustion (draft-06 Section 3.1).
 func (c *checker) older() {
 	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return

@@ -230,7 +230,7 @@ func TestCheckMessages(t *testing.T) {
 	}
 }
 
-// checkRules are the rules of Check, and sequenceRules those of a Sequence, in the order of
+// checkRules are the rules of Check, and sequenceRules are the rules of a Sequence, in the order of
 // CONFORMANCE.md.
 var (
 	checkRules = []*rule{

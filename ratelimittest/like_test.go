@@ -22,7 +22,7 @@ import (
 // vendors are the names that Like knows.
 var vendors = []string{"github", "openai", "anthropic", "cloudflare", "express", "nginx", "haproxy", "shopify", "discord", "bare429"}
 
-// like returns an API like that of a vendor.
+// like returns an API that is like a vendor's.
 func like(t testing.TB, vendor string) *ratelimittest.API {
 	t.Helper()
 	api, err := ratelimittest.Like(vendor)
@@ -120,7 +120,7 @@ func TestLikeUnknown(t *testing.T) {
 	require.EqualError(t, err, `ratelimittest: unknown vendor "git\x1bhub, or any long": use `+strings.Join(vendors, ", "))
 }
 
-// The numbers of a vendor are those of its limits: a reader finds the quota, what remains, and a
+// The numbers of a vendor are the numbers of its limits: a reader finds the quota, what remains, and a
 // wait after which it is served.
 func TestLikeNumbers(t *testing.T) {
 	for _, vendor := range vendors {

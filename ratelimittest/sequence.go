@@ -254,8 +254,8 @@ func (x *exchange) numbers() {
 	}
 }
 
-// milliseconds checks that the resets of drafts 04 to 07 are in seconds. If a window shows that
-// they are in milliseconds, ParseAny has divided them.
+// milliseconds checks that the resets of drafts 04 to 07 are in seconds. If a window shows that a reset
+// is in milliseconds, ParseAny divides it, and milliseconds reports it.
 func (x *exchange) milliseconds() {
 	f := &x.advice.Fields
 	if !isOldDraft(f.Dialect) {

@@ -133,7 +133,7 @@ func faults() []faulty {
 	}
 }
 
-// wrote reports whether a message is that of the rule.
+// wrote reports whether a message comes from the rule.
 func (r rule) wrote(message string) bool {
 	form := regexp.MustCompile(`%(\\\.0f|[sgd])`).ReplaceAllString(regexp.QuoteMeta(r.message), ".*")
 	return regexp.MustCompile("^" + form + "$").MatchString(message)

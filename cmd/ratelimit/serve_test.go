@@ -91,7 +91,7 @@ func TestServe(t *testing.T) {
 	trial.RequireGolden(t, "testdata/serve.txt", s.ended(t))
 }
 
-// With -json each line is an object: those of answers, and the counts.
+// With -json each answer is an object in a line, and so are the counts.
 func TestServeJSON(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

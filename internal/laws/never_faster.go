@@ -126,8 +126,7 @@ func Between(t testing.TB, p Passage) {
 	}
 }
 
-// atOnce reports whether upstream or a party announces that nothing remains, and that this ends at
-// once.
+// atOnce reports whether upstream or a party announces that nothing remains, with a reset of 0.
 func atOnce(upstream map[string]ratelimit.Advice, parties []ratelimit.Fields) bool {
 	for _, a := range upstream {
 		parties = append(slices.Clip(parties), a.Fields)

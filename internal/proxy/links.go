@@ -66,8 +66,8 @@ func hostOf(scheme, host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), port)
 }
 
-// target matches a target of a Link field, or a quoted parameter, in which there is no target
-// (RFC 8288 Section 3).
+// target matches a target of a Link field. It also matches a quoted parameter, so that no target is
+// found within the quotes (RFC 8288 Section 3).
 var target = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?|<[^>]*>`)
 
 // link rewrites the targets of a Link field.

@@ -138,8 +138,8 @@ type (
 
 func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
 
-// ServeHTTP forwards a request. A request in absolute form is meant for another server: the
-// server of the Config must not get its credentials.
+// ServeHTTP forwards a request. A request whose first line has a whole address is meant for another
+// server. The server of the Config must not get its credentials.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.underWay.Add(1)
 	defer p.underWay.Done()

@@ -82,8 +82,8 @@ func newStats(gate *obey.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
 }
 
-// of returns the statistics of a key, new ones if it has none. If there are too many keys, it drops the
-// key that was used longest ago.
+// of returns the statistics of a key, and makes them if the key has none. If there are too many keys,
+// it drops the key that was used longest ago.
 func (s *stats) of(key string) *keyStats {
 	s.turns++
 	k := s.keys[key]

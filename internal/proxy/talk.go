@@ -13,8 +13,8 @@ import (
 const talkAfter = time.Second
 
 // begun prints how many requests of a key wait, if any still waits after a second. Call the result when
-// none waits any more: it prints this if begun has printed a line. Both callers must hold the lock of
-// the statistics.
+// no request waits any more. If begun has printed a line, the result prints another one. Both callers
+// must hold the lock of the statistics.
 func (s *stats) begun(key string, k *keyStats) (over func()) {
 	if s.talk == nil {
 		return func() {}

@@ -29,8 +29,8 @@ func lawMachine(t testing.TB, m Machine, now time.Time, prices []Price) {
 	require.Fail(t, "no request goes", "%+v", m)
 }
 
-// An obedience is what the answer to the latest request asked for, while no other
-// answer has come: how many may go, and from when on any.
+// An obedience is what the answer to the latest request asked for, until another answer comes: how many
+// requests may be sent, and from when on.
 type obedience struct {
 	least time.Time // no request goes before
 	most  int64     // how many requests may go, -1 for any number

@@ -73,8 +73,8 @@ func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 }
 
 // leftToOthers returns how much a request leaves to other clients: what flows in within a second, but
-// no more than othersPart of the quota. What was already subtracted because of rounding counts as left
-// to them.
+// no more than othersPart of the quota. flow.rounded, which has been subtracted already, counts as a
+// part of this.
 func (m *Machine) leftToOthers(l *limit, rate, need float64) float64 {
 	if rate == 0 {
 		return 0

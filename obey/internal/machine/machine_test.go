@@ -104,7 +104,7 @@ func TestRateOfSeldomRequests(t *testing.T) {
 	require.InDelta(t, 14.3, x.interval().Seconds(), 0.1)
 }
 
-// Half of a second is waited only if a limit asks for the second.
+// A Machine waits half of a second only if a limit asks for a second.
 func TestWholeSecondOfNoLimit(t *testing.T) {
 	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: time.Minute, Share: 1}}}
 	for i, a := range []Answer{readAnswer(t, "a r=4;t=1 of q=5", nil), {Wait: time.Second}} {
@@ -115,8 +115,8 @@ func TestWholeSecondOfNoLimit(t *testing.T) {
 	require.Equal(t, 2*time.Second, p.ask(epoch.Add(time.Second), nil).Until.Sub(epoch))
 }
 
-// If a limiter refuses three of five requests at any rate, the rate does not fall below
-// the rate of those that were served.
+// If a limiter refuses three of five requests at any rate, the rate does not fall below the rate of the
+// served requests.
 func TestRateOfRandomRefusals(t *testing.T) {
 	x := rate{gap: firstGap}
 	now := x.play(epoch, 100*time.Millisecond, strings.Repeat("+-+--", 40))
@@ -303,7 +303,7 @@ func TestPoolRegrows(t *testing.T) {
 	}
 }
 
-// Refusals with nothing served in between are one spell.
+// Of refusals with nothing served in between, only the first sets the ceiling of the pool.
 func TestPoolSpell(t *testing.T) {
 	var p pool
 	p.shrink(6)
@@ -416,7 +416,7 @@ func TestSpacing(t *testing.T) {
 	}
 }
 
-// The typical time is that of the latest answers, without refusals.
+// The typical time is the average time of the latest answers, without refusals.
 func TestTypical(t *testing.T) {
 	m, now := Machine{Settings: Settings{MaxWait: time.Minute, Share: 1}}, epoch
 	answer := func(took time.Duration, a Answer) {
@@ -466,7 +466,7 @@ func TestFlowRate(t *testing.T) {
 	}
 }
 
-// A request is under way until its body ends, if the server may bound how many are.
+// A request is under way until its body ends, if the server may bound the requests under way.
 func TestBodies(t *testing.T) {
 	m := Machine{Settings: Settings{MaxWait: time.Minute, Share: 1}}
 	answer := func(a Answer) {

@@ -59,7 +59,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// The Machine of a key counts how many are under way, and those of its parts wait.
+// The Machine of a key counts the requests under way, and the Machines of its parts wait.
 func TestPartsRefused(t *testing.T) {
 	now := time.Now()
 	refused := Answer{Refused: true, Elsewhere: true, Wait: 0}

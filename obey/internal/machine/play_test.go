@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A score is what happens to the requests of one key, as in play_test.go of the root
-// package, where a Gate and a Transport play the same scores. A line has a time, in
-// milliseconds, and the events of that time, with a bar between them:
+// A score is what happens to the requests of one key, as in play_test.go of package obey, where a Gate
+// and a Transport play the same scores. A line has a time, in milliseconds, and the events of that
+// time, with a bar between them:
 //
 //	0   send 3              three requests are sent, which must be allowed
 //	0   send 2 tokens=500   two that cost 500 of each limit in that unit; input:tokens=500 names the policy
@@ -28,8 +28,8 @@ import (
 //	100 shut 500 polite     and a request in a hurry is sent
 //	100 is waiting          the phase
 //
-// It may begin with settings: "with share=0.5 pace maxwait=1000: 0 send". The field lines
-// are those of readAnswer.
+// It may begin with settings: "with share=0.5 pace maxwait=1000: 0 send". readAnswer reads the field
+// lines.
 type play struct {
 	t     testing.TB
 	where string // the line and the event
