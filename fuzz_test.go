@@ -206,9 +206,9 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 
 // lawAdvise checks an Advice against its definition. The wait is Retry-After in seconds, else the
 // longest wait of a limit with nothing remaining. If there is neither, a refusal has the earliest
-// reset of the limits with an unknown remaining and no window, else of those with a window. The pace is
-// the slowest. The law computes with exact
-// numbers, and allows the Advice to be rounded up to a nanosecond and cut to a Duration.
+// reset of the limits with an unknown remaining and no window, or else of the limits with a window. The
+// pace is the slowest. The law computes with exact numbers, and allows the Advice to be rounded up to a
+// nanosecond and cut to a Duration.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
 	seconds := h[text.RetryAfterKey]
