@@ -167,7 +167,6 @@ func (w *writing) write(l *writtenLimit) error {
 	}
 	for i := range w.d.all {
 		field, key := &w.d.all[i], w.d.keys[i]
-		w.record(field.Role, key, l)
 		value, err := w.value(field, key, l)
 		if err == nil && value != "" {
 			err = w.put(key, l.Name, value)
@@ -179,22 +178,45 @@ func (w *writing) write(l *writtenLimit) error {
 	return nil
 }
 
-// record stores the numbers that a reader will find in a field with a role.
-func (w *writing) record(role Role, key string, l *writtenLimit) {
-	switch {
-	case role == RoleQuota && key == draft.LimitKey: // the Dictionary has all three
-		l.quota, l.remaining, l.reset = l.policy.Quota, l.Remaining, l.Reset
+// value returns the value of a field for a limit, or "". It stores the numbers that a reader will
+// find in the field.
+func (w *writing) value(field *DialectField, key string, l *writtenLimit) (string, error) {
+	switch role := field.Role; {
 	case role == RoleQuota:
 		l.quota = l.policy.Quota
+		return w.quota(field, key, l)
 	case role == RoleRemaining:
 		l.remaining = l.Remaining
+		return w.count(l.Remaining)
 	case role == RoleUsed && w.d.counts && l.share() != Unknown: // the third number follows from the other two
 		l.quota, l.remaining = l.policy.Quota, l.Remaining
+		return w.count(l.policy.Quota - l.Remaining)
 	case role == RoleReset:
 		l.reset = l.Reset
-	case role > RolePolicies && !w.d.counts && l.share() != Unknown:
-		l.quota, l.remaining = 100, 100-l.share()
+		return w.time(l.Reset, field.Format)
+	case role == RoleWindow:
+		return w.window(l.policy.Window, field.Format)
+	case role > RolePolicies:
+		return w.part(role, l)
+	case role == RoleName && l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name: // else it is read as another
+		return l.Name, nil
+	case role == RolePolicies:
+		return w.policyList(key)
 	}
+	return "", nil
+}
+
+// part returns the used part of the quota. Without other numbers, a reader takes 100 percent as the
+// quota.
+func (w *writing) part(role Role, l *writtenLimit) (string, error) {
+	share := l.share()
+	if share != Unknown && !w.d.counts {
+		l.quota, l.remaining = 100, 100-share
+	}
+	if share == Unknown || role == RoleUsedPercent {
+		return w.count(share)
+	}
+	return strconv.FormatFloat(float64(share)/100, 'f', -1, 64), nil
 }
 
 // share returns the used part of the quota, in percent, rounded up, or Unknown.
@@ -206,37 +228,6 @@ func (l *writtenLimit) share() int64 {
 		return text.MulDivUp(uint64(quota-l.Remaining), 100, uint64(quota))
 	}
 	return 100
-}
-
-// value returns the value of a field for a limit, or "".
-func (w *writing) value(field *DialectField, key string, l *writtenLimit) (string, error) {
-	switch field.Role {
-	case RoleQuota:
-		return w.quota(field, key, l)
-	case RoleRemaining:
-		return w.count(l.Remaining)
-	case RoleUsed:
-		if w.d.counts && l.share() != Unknown {
-			return w.count(l.policy.Quota - l.Remaining)
-		}
-	case RoleReset:
-		return w.time(l.Reset, field.Format)
-	case RoleWindow:
-		return w.window(l.policy.Window, field.Format)
-	case RoleUsedPercent:
-		return w.count(l.share())
-	case RoleUsedFraction:
-		if l.share() != Unknown {
-			return strconv.FormatFloat(float64(l.share())/100, 'f', -1, 64), nil
-		}
-	case RoleName:
-		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
-			return l.Name, nil
-		}
-	case RolePolicies:
-		return w.policyList(key)
-	}
-	return "", nil
 }
 
 // quota returns the quota of a limit. If the field also lists policies, all policies follow.
@@ -322,6 +313,7 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	if isCurrent(w.h[draft.LimitKey]) {
 		return "", ErrDuplicate
 	}
+	l.remaining, l.reset = l.Remaining, l.Reset
 	quota, err := w.count(l.policy.Quota)
 	remaining, err2 := w.count(l.Remaining)
 	reset, err3 := w.time(l.Reset, TimeSeconds)
