@@ -169,13 +169,11 @@ func newName(key string) name {
 	if !isName(key) {
 		return name{Row: Row{Key: key}}
 	}
-	found := vendorTable().find(key)
-	if found == nil {
-		return parse(key).known()
+	builtin.once.Do(func() { builtin.table = NewTable("", vendorRows()) })
+	if found := builtin.table.find(key); found != nil {
+		return *found
 	}
-	n := *found
-	n.Key = key
-	return n
+	return parse(key).known()
 }
 
 // isName reports whether a key is a field name of at most longestName bytes. Callers can make

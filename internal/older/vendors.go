@@ -228,13 +228,8 @@ func (t *Table) Role(key string) (Role, bool) {
 	return n.Role, true
 }
 
+// builtin has the table of the rows of vendors. It is made at first use.
 var builtin struct {
 	once  sync.Once
 	table *Table
-}
-
-// vendorTable returns the table of the vendors' rows. It makes the table at first use.
-func vendorTable() *Table {
-	builtin.once.Do(func() { builtin.table = NewTable("", vendorRows()) })
-	return builtin.table
 }
