@@ -19,15 +19,6 @@ func fieldsOf(states []state) (f ratelimit.Fields) {
 	return f
 }
 
-// untilFull changes the resets to the times at which the whole quota is back.
-func untilFull(states []state) {
-	for i := range states {
-		if s := &states[i]; s.reset != unknown {
-			s.reset, s.limit.Reset = s.full, ratelimit.CeilSeconds(s.full)
-		}
-	}
-}
-
 // asks returns how long a refusal asks to wait, 0 if it does not.
 func (a *API) asks(v *visit) (wait time.Duration) {
 	if wait, ok := a.retryAfter(v).Duration(); ok {

@@ -84,7 +84,7 @@ func (a *API) client(key string) *client {
 		must("the current fields", l.Policy.Validate())
 		c.counters = append(c.counters, newCounter(l))
 	}
-	must("the current fields", fieldsOf(c.states(a.now())).Validate())
+	must("the current fields", fieldsOf(a.states(c, a.now())).Validate())
 	if a.clients == nil || len(a.clients) == mostClients {
 		a.clients = make(map[keyHash]*client)
 	}
@@ -93,10 +93,14 @@ func (a *API) client(key string) *client {
 }
 
 // states returns what each limit announces.
-func (c *client) states(now time.Time) []state {
+func (a *API) states(c *client, now time.Time) []state {
 	states := make([]state, len(c.counters))
 	for i := range states {
-		states[i] = c.counters[i].state(now)
+		s := &states[i]
+		*s = c.counters[i].state(now)
+		if a.like.untilFull && s.reset != unknown {
+			s.reset, s.limit.Reset = s.full, ratelimit.CeilSeconds(s.full)
+		}
 	}
 	return states
 }
@@ -141,10 +145,7 @@ func (a *API) decide(r *http.Request) *visit {
 			c.take(v.units[i])
 		}
 	}
-	v.states = v.client.states(v.now)
-	if a.like.untilFull {
-		untilFull(v.states)
-	}
+	v.states = a.states(v.client, v.now)
 	if !v.refused() {
 		a.counts.Served++
 		return v
@@ -192,7 +193,9 @@ func (a *API) end(v *visit) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := a.decide(r)
 	defer a.end(v)
-	if !sleep(r.Context(), a.Latency) {
+	select {
+	case <-time.After(a.Latency):
+	case <-r.Context().Done():
 		return // the client has gone
 	}
 	h := w.Header()
@@ -206,18 +209,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "ok\n")
-	}
-}
-
-// sleep waits for a time. It returns false if ctx is done before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -25,13 +25,14 @@ import (
 // A malformed field has one finding, because strict clients ignore the field (draft-11 Section 7).
 // Check does not read the body. It reads older fields only to find numbers that contradict the current
 // fields. A response in the form of the next draft has one note, and is not checked further.
-func Check(resp *http.Response) []Finding {
+func Check(resp *http.Response) (findings []Finding) {
 	if resp == nil {
 		return nil
 	}
-	c := checker{resp: resp, clock: text.Clock{Header: resp.Header}}
-	c.check()
-	return c.findings()
+	for _, v := range violations(resp) {
+		findings = append(findings, v.Finding)
+	}
+	return findings
 }
 
 // A violation is a finding with its rule.
@@ -48,20 +49,13 @@ type checker struct {
 	violations []violation
 }
 
-// findings returns the findings of all violations.
-func (c *checker) findings() (list []Finding) {
-	for i := range c.violations {
-		list = append(list, c.violations[i].Finding)
-	}
-	return list
-}
-
-// check checks all rules.
-func (c *checker) check() {
-	if isNext(c.resp.Header[draft.LimitKey]) {
+// violations checks a response by all rules.
+func violations(resp *http.Response) []violation {
+	c := checker{resp: resp, clock: text.Clock{Header: resp.Header}}
+	if isNext(resp.Header[draft.LimitKey]) {
 		c.add(ruleNext, ratelimit.LimitField, -1)
 		c.retryAfter() // RFC 9110 defines its form, whatever the draft
-		return
+		return c.violations
 	}
 	c.policies()
 	c.limits()
@@ -69,6 +63,7 @@ func (c *checker) check() {
 	c.response()
 	c.retryAfter()
 	c.older()
+	return c.violations
 }
 
 // isNext reports whether RateLimit is in the form of the next draft.
@@ -89,17 +84,12 @@ func (c *checker) add(r *rule, field string, item int, args ...any) {
 func (c *checker) policies() {
 	lines := c.resp.Header[draft.PolicyKey]
 	list, err := ratelimit.ParsePolicies(lines...)
-	if !c.parsed(draft.Policies, lines, err, ratelimit.Fields{Policies: list}) {
-		return
-	}
+	c.whole(draft.Policies, lines, err, ratelimit.Fields{Policies: list})
 	c.fields.Policies = list
 	written := newSpelling(draft.Policies, lines)
 	for i := range list {
 		p := &list[i]
-		if written.next() {
-			c.add(ruleParamTwice, ratelimit.PolicyField, i)
-		}
-		c.member(draft.Policies, i, p.Name, p.PartitionKey, p.Params)
+		c.member(&written, i, p.Name, p.PartitionKey, p.Params)
 		c.unit(i, p.Unit, written.unit)
 	}
 }
@@ -108,38 +98,27 @@ func (c *checker) policies() {
 func (c *checker) limits() {
 	lines := c.resp.Header[draft.LimitKey]
 	list, err := ratelimit.ParseLimits(lines...)
-	if !c.parsed(draft.Limits, lines, err, ratelimit.Fields{Limits: list}) {
-		return
-	}
+	c.whole(draft.Limits, lines, err, ratelimit.Fields{Limits: list})
 	c.fields.Limits = list
 	written := newSpelling(draft.Limits, lines)
 	for i := range list {
 		l := &list[i]
-		if written.next() {
-			c.add(ruleParamTwice, ratelimit.LimitField, i)
-		}
-		c.member(draft.Limits, i, l.Name, l.PartitionKey, l.Params)
+		c.member(&written, i, l.Name, l.PartitionKey, l.Params)
 	}
 }
 
-// parsed checks a field as a whole, and reports whether it has members. err is from parsing its
-// lines.
-func (c *checker) parsed(field *draft.Field, lines []string, err error, members ratelimit.Fields) bool {
+// whole checks a field as a whole. err is from parsing its lines.
+func (c *checker) whole(field *draft.Field, lines []string, err error, members ratelimit.Fields) {
 	var e *ratelimit.FieldError
 	switch {
 	case errors.As(err, &e):
 		r, args := malformed(field, e, lines)
 		c.violations = append(c.violations, violation{r, r.at(*e, args...)})
-		return false
-	case len(members.Policies)+len(members.Limits) == 0:
-		if len(lines) > 0 {
-			c.add(ruleEmpty, field.Name, -1)
-		}
-		return false
+	case len(lines) > 0 && len(members.Policies)+len(members.Limits) == 0:
+		c.add(ruleEmpty, field.Name, -1)
 	case errors.As(members.Validate(), &e) && e.Err == ratelimit.ErrDuplicate && e.Param == "":
 		c.add(ruleTwice, field.Name, e.Item)
 	}
-	return true
 }
 
 // A spelling reads the members of a well-formed field again. It finds what [ratelimit.Parse] does not
@@ -151,8 +130,8 @@ type spelling struct {
 	unit  bool // the latest member contains a unit, perhaps an empty one
 }
 
-func newSpelling(field *draft.Field, lines []string) *spelling {
-	s := &spelling{Scanner: sf.Scanner{Text: strings.Join(lines, ", ")}, field: field}
+func newSpelling(field *draft.Field, lines []string) spelling {
+	s := spelling{Scanner: sf.Scanner{Text: strings.Join(lines, ", ")}, field: field}
 	s.i = text.Past(s.Text, 0, text.Space)
 	return s
 }
@@ -198,8 +177,12 @@ func malformed(field *draft.Field, e *ratelimit.FieldError, lines []string) (r *
 	return ruleMalformed, nil
 }
 
-// member checks a member on its own.
-func (c *checker) member(field *draft.Field, i int, name string, key []byte, params ratelimit.Params) {
+// member checks a member on its own. written is about to read it.
+func (c *checker) member(written *spelling, i int, name string, key []byte, params ratelimit.Params) {
+	field := written.field
+	if written.next() {
+		c.add(ruleParamTwice, field.Name, i)
+	}
 	if name == "" {
 		c.add(ruleNameless, field.Name, i)
 	}
@@ -375,7 +358,7 @@ func (c *checker) response() {
 		if len(c.resp.Header[field.Key]) == 0 {
 			continue
 		}
-		if c.redirects() {
+		if status := c.resp.StatusCode; status/100 == 3 && status != http.StatusNotModified {
 			c.add(ruleRedirection, field.Name, -1)
 		}
 		switch {
@@ -396,11 +379,6 @@ func (c *checker) refusal(storable, stored bool) {
 	if len(limits) == 1 && limits[0].Remaining > 0 && len(c.resp.Header[text.RetryAfterKey]) == 0 && !stored {
 		c.add(ruleRefused, ratelimit.LimitField, 0)
 	}
-}
-
-// redirects reports whether the response is a redirection.
-func (c *checker) redirects() bool {
-	return c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
 }
 
 // storable reports whether the header permits a cache to reuse the response. A cache may reuse others

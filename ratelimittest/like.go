@@ -120,11 +120,7 @@ func openAIResets(h http.Header, v *visit) {
 
 // ceilMilli rounds up to milliseconds.
 func ceilMilli(d time.Duration) time.Duration {
-	whole := d.Truncate(time.Millisecond)
-	if whole < d {
-		whole += time.Millisecond
-	}
-	return whole
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // expressSpaces writes the fields as express-rate-limit does: with spaces, and without the key in

@@ -44,24 +44,17 @@ func (s *Sequence) release() {
 	}
 }
 
-// A suspect is the limit that allowed the fewest requests although the server refused one.
-type suspect struct {
-	left  int64 // requests
-	run   *run  // nil if there is none
-	field string
-}
-
-// note makes r the suspect if it allowed fewer requests.
-func (s *suspect) note(left int64, r *run) {
-	if left < s.left {
-		s.left, s.run = left, r
-	}
-}
-
 // early checks a refusal: nothing must have remained of one of its limits when the request was sent. A
-// refusal without limits may come from any limit of the server.
+// refusal without limits may come from any limit of the server. The suspect is the limit that allowed
+// the fewest requests.
 func (x *exchange) early() {
-	s := suspect{left: math.MaxInt64, field: ratelimit.LimitField}
+	var suspect *run
+	left, field := int64(math.MaxInt64), ratelimit.LimitField
+	suspected := func(r *run, allowed int64) {
+		if allowed < left {
+			suspect, left = r, allowed
+		}
+	}
 	exhausted := slices.ContainsFunc(x.joined, joined.exhausted)
 	for _, m := range x.joined {
 		switch {
@@ -70,35 +63,35 @@ func (x *exchange) early() {
 		case m.run == nil: // it may have refused
 			return
 		case exhausted:
-			s.note(x.before(m.run), m.run)
+			suspected(m.run, x.before(m.run))
 		default:
-			s.note(m.Remaining/int64(m.run.Cost()), m.run)
+			suspected(m.run, m.Remaining/int64(m.run.Cost()))
 		}
-		s.field, _ = x.field(ratelimit.LimitField, m.Name, ratelimit.RoleRemaining, 0)
+		field, _ = x.field(ratelimit.LimitField, m.Name, ratelimit.RoleRemaining, 0)
 	}
 	silent := len(x.joined) == 0
 	if silent {
 		for _, r := range x.order {
-			s.note(x.before(r), r)
+			suspected(r, x.before(r))
 		}
 	}
-	if s.left <= 0 || s.run == nil || silent && !s.run.Known() {
+	if left <= 0 || suspect == nil || silent && !suspect.Known() {
 		return
 	}
-	s.run.early++
-	x.doubt(x.isCertain(&s, silent || exhausted), ruleEarly.in(s.field, -1))
+	suspect.early++
+	x.doubt(x.isCertain(suspect, left, silent || exhausted), ruleEarly.in(field, -1))
 }
 
-// isCertain reports whether only a fault explains a refusal by s. earlier is true if earlier responses
+// isCertain reports whether only a fault explains a refusal by r. earlier is true if earlier responses
 // show what the limit allowed, and not the refusal itself.
-func (x *exchange) isCertain(s *suspect, earlier bool) bool {
+func (x *exchange) isCertain(r *run, left int64, earlier bool) bool {
 	switch {
 	case earlier:
-		return s.left >= 2 && s.run.early >= 3 && x.overlaps == 0 && !s.run.hidden
+		return left >= 2 && r.early >= 3 && x.overlaps == 0 && !r.hidden
 	case x.isCurrent():
-		return s.left >= 2 || s.run.early >= 2
+		return left >= 2 || r.early >= 2
 	}
-	return s.left >= limiters.MaxLost
+	return left >= limiters.MaxLost
 }
 
 // before returns how many requests a limit allowed when this request was sent. It uses only the

@@ -107,32 +107,29 @@ func (s *Sequence) Models() []string {
 
 // behavior describes the models that explain all responses, the simplest first.
 func (r *run) behavior() string {
-	models, responses := r.Run.Models(), fmt.Sprintf("%d responses", r.Responses())
+	models, counters := r.Run.Models()
+	responses := fmt.Sprintf("%d responses", r.Responses())
 	if r.Responses() == 1 {
 		responses = "1 response"
 	}
 	if len(models) == 0 {
 		return "no known kind of limiter (" + responses + ")"
 	}
-	about := "a " + models[0].Name
+	about := "a " + models[0]
 	if seconds, ok := r.terms.window.Value(); ok {
 		about += fmt.Sprintf(" of %d s", seconds)
 	}
 	about += fmt.Sprintf(" with quota %d, as announced", r.terms.quota)
-	if counters := models[0].Counters; counters > 1 {
+	if counters > 1 {
 		about += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
 	}
 	about += " (" + responses
-	if others := models[1:]; len(others) > 0 {
-		var names []string
-		for _, m := range others {
-			names = append(names, "a "+m.Name)
+	if len(models) > 1 {
+		others := "a " + strings.Join(models[1:], ", a ")
+		if at := strings.LastIndex(others, ", "); at >= 0 {
+			others = others[:at] + " or" + others[at+1:]
 		}
-		list := strings.Join(names, ", ")
-		if at := strings.LastIndex(list, ", "); at >= 0 {
-			list = list[:at] + " or" + list[at+1:]
-		}
-		about += "; " + list + " would look the same so far"
+		about += "; " + others + " would look the same so far"
 	}
 	return about + ")"
 }
@@ -209,9 +206,7 @@ func (x *exchange) doubt(certain bool, f Finding) {
 // 07, which are correct in their draft, and a Retry-After a second before the reset, which rounding
 // explains.
 func (x *exchange) check() {
-	c := checker{resp: x.resp, clock: text.Clock{Header: x.resp.Header}}
-	c.check()
-	for _, v := range c.violations {
+	for _, v := range violations(x.resp) {
 		switch v.rule {
 		case ruleDraft06, ruleDraft07:
 			fields, _ := ratelimit.ParseAny(x.resp.Header, ratelimit.LegacyOptions{}) // the advice has none of a cached response
@@ -371,12 +366,11 @@ func (x *exchange) partitionKeys() {
 		l := &x.advice.Fields.Limits[i]
 		name := maphash.String(x.seed, l.Name)
 		k := x.keys[name]
-		if k == nil && len(x.keys) < maxRuns {
-			k = &keys{seen: map[uint64]bool{}}
-			x.keys[name] = k
-		}
 		if k == nil {
-			continue
+			k = &keys{seen: map[uint64]bool{}}
+			if len(x.keys) < maxRuns {
+				x.keys[name] = k
+			}
 		}
 		if k.times++; len(k.seen) < 4*maxRuns {
 			k.seen[maphash.Bytes(x.seed, l.PartitionKey)] = true

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -14,10 +15,7 @@ var vectors embed.FS
 // what field lines mean, what is malformed, and how to write, join and obey limits. Its README.md
 // describes the files and their form, and its schema.json is the JSON Schema of the files.
 func Vectors() fs.FS {
-	files, err := fs.Sub(vectors, "vectors")
-	if err != nil {
-		panic(err) // the name of the folder is valid
-	}
+	files, _ := fs.Sub(vectors, "vectors") // no error: the name of the folder is valid
 	return files
 }
 
@@ -25,58 +23,44 @@ func Vectors() fs.FS {
 // string. f is a *testing.F; the interface keeps package testing out of programs that import this
 // package.
 func AddLines(f interface{ Add(args ...any) }) {
-	files, err := fs.Glob(vectors, "vectors/*.json")
-	if err != nil {
-		panic(err) // the pattern is valid
-	}
+	files, _ := fs.Glob(vectors, "vectors/*.json") // no error: the pattern is valid
 	seen := map[string]bool{}
 	for _, name := range files {
-		for _, line := range fieldLines(name) {
+		var file linesCase
+		text, _ := vectors.ReadFile(name)
+		if err := json.Unmarshal(text, &file); err != nil {
+			panic(err) // an embedded file exists, and is JSON
+		}
+		file.each(func(line string) {
 			if !seen[line] {
 				seen[line] = true
 				f.Add(line)
 			}
-		}
+		})
 	}
 }
 
-// A linesCase has the members of a case that contain field lines. Each character of a line stands for
-// one byte.
+// A linesCase has the members of a file, a case or an exchange that contain field lines. Each character
+// of a line stands for one byte.
 type linesCase struct {
 	Lines     []string    // of one field
 	Header    []string    // lines that begin with the name of the field
+	Cases     []linesCase // of a file
 	Exchanges []linesCase // of a sequence
 }
 
-// fieldLines returns the field lines in an embedded file.
-func fieldLines(name string) (lines []string) {
-	text, err := vectors.ReadFile(name)
-	var file struct{ Cases []linesCase }
-	if err == nil {
-		err = json.Unmarshal(text, &file)
-	}
-	if err != nil {
-		panic(err) // an embedded file exists, and is JSON
-	}
-	for i := range file.Cases {
-		lines = file.Cases[i].appendTo(lines)
-	}
-	return lines
-}
-
-// appendTo appends the field lines of a case.
-func (c *linesCase) appendTo(lines []string) []string {
+// each calls add for each field line.
+func (c *linesCase) each(add func(line string)) {
 	for _, line := range c.Lines {
-		lines = append(lines, bytesOf(line))
+		add(bytesOf(line))
 	}
 	for _, line := range c.Header {
 		_, value, _ := strings.Cut(line, ":")
-		lines = append(lines, bytesOf(strings.TrimPrefix(value, " ")))
+		add(bytesOf(strings.TrimPrefix(value, " ")))
 	}
-	for i := range c.Exchanges {
-		lines = c.Exchanges[i].appendTo(lines)
+	for _, inner := range slices.Concat(c.Cases, c.Exchanges) {
+		inner.each(add)
 	}
-	return lines
 }
 
 // bytesOf returns the bytes that the characters of a line stand for.

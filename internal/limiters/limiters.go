@@ -4,6 +4,7 @@
 package limiters
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -268,27 +269,16 @@ func (r *Run) step(now Response) bool {
 	return len(r.models) > 0
 }
 
-// A Model is a kind of limiter that explains all responses.
-type Model struct {
-	Name     string
-	Counters int // how many counters it needs
-}
-
-// Models returns the models that are left, the model with the fewest counters first.
-func (r *Run) Models() []Model {
-	var list []Model
-	for _, m := range r.models {
-		name := kindNames[m.kind]
-		if !slices.ContainsFunc(list, func(of Model) bool { return of.Name == name }) {
-			list = append(list, Model{name, len(m.tracks)})
-		}
+// Models returns the names of the models that are left, the model with the fewest counters first,
+// and how many counters the first model needs.
+func (r *Run) Models() (names []string, counters int) {
+	models := slices.CompactFunc(slices.Clone(r.models), func(a, b *model) bool { return a.name() == b.name() })
+	slices.SortStableFunc(models, func(a, b *model) int { return len(a.tracks) - len(b.tracks) })
+	for _, m := range models {
+		names, counters = append(names, m.name()), cmp.Or(counters, len(m.tracks))
 	}
-	slices.SortStableFunc(list, func(a, b Model) int { return a.Counters - b.Counters })
-	return list
+	return names, counters
 }
-
-// kindNames are the names of models for people.
-var kindNames = [kinds]string{"fixed window", "sliding log", "sliding log", "token bucket", "token bucket", "sliding window counter"}
 
 // fall notes by how much a response lowers what remains, and returns the doubts about this fall.
 func (r *Run) fall(now Response) []Doubt {

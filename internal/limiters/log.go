@@ -55,27 +55,17 @@ func (v *view) memory() float64 {
 	return v.window.high
 }
 
-// forget drops the requests that no longer count.
-func (v *view) forget(t *track) {
-	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
-}
-
 // enter adds the requests that a log or a sliding window counter has counted, or may have
 // counted.
 func (v *view) enter(t *track) {
 	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
-	if len(t.entries) >= maxLog { // join entries in pairs
-		half := t.entries[:0]
-		for pair := range slices.Chunk(t.entries, 2) {
-			e, next := pair[0], pair[len(pair)-1]
-			if len(pair) == 2 {
-				e = entry{span{min(e.low, next.low), max(e.high, next.high)}, e.least + next.least, e.most + next.most}
-			}
-			half = append(half, e)
-		}
-		t.entries = half
+	full := len(t.entries) >= maxLog
+	for i := 1; i < len(t.entries) && full; i++ { // join entries in pairs
+		e, next := &t.entries[i-1], t.entries[i]
+		*e = entry{span{min(e.low, next.low), max(e.high, next.high)}, e.least + next.least, e.most + next.most}
+		t.entries = slices.Delete(t.entries, i, i+1)
 	}
 	if v.Others > 0 {
 		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})

@@ -1,6 +1,9 @@
 package limiters
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A kind is a kind of limiter with a meaning of its reset.
 type kind int
@@ -37,6 +40,11 @@ type fault struct {
 	number Number
 	early  bool    // more remains than can have come back; if false, less remains than must have come back
 	most   float64 // the highest or lowest number that could remain
+}
+
+// name returns the name of the model for people.
+func (m *model) name() string {
+	return [kinds]string{"fixed window", "sliding log", "sliding log", "token bucket", "token bucket", "sliding window counter"}[m.kind]
 }
 
 func newModels() (list []*model) {
@@ -119,10 +127,11 @@ func (t *Terms) window(longest float64) span {
 // explains the response, the index is -1.
 func (v *view) nearest() (best int, move step) {
 	best, move.gap = -1, math.Inf(1)
+	outdated := func(e entry) bool { return e.high+v.memory() < v.Sent }
 	for i := range v.tracks {
-		v.forget(&v.tracks[i])
-		s := v.step(&v.tracks[i])
-		switch {
+		t := &v.tracks[i]
+		t.entries = slices.DeleteFunc(t.entries, outdated)
+		switch s := v.step(t); {
 		case !s.ok:
 			v.wrong = s.fault
 		case s.gap < move.gap, s.gap == move.gap && (s.wider < move.wider || s.wider == move.wider && i == v.last):

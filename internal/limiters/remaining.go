@@ -155,7 +155,7 @@ func (v *view) inBucket(t *track) step {
 	missing.high = max(missing.high, v.Quota-s.low)
 	switch {
 	case !s.ok, v.Reset < 0:
-	case v.Window > 0 && !v.full(missing), v.kind == bucketFull && !v.each.meets(v.eachUnit(missing)):
+	case !v.full(missing), v.kind == bucketFull && !v.each.meets(v.eachUnit(missing)):
 		return failed(Reset, false, 0)
 	}
 	return s
@@ -178,13 +178,13 @@ func (v *view) full(missing span) bool {
 	return v.Reset >= (missing.low-1)/rate.high-rounding-1 && v.Reset <= (missing.high+1)/rate.low+slack
 }
 
-// eachUnit returns the seconds between two tokens, given a reset until the bucket is full.
+// eachUnit returns the seconds between two tokens, given a reset until the bucket is full. The upper
+// bound is infinite if no token need be missing.
 func (v *view) eachUnit(missing span) span {
-	each := span{max(v.Reset-rounding-1, 0) / (missing.high + 0.5) / 1.1, math.Inf(1)}
-	if most := max(missing.low-1, v.counts()); most > 0 {
-		each.high = (v.Reset + rounding + 1) / most
+	return span{
+		max(v.Reset-rounding-1, 0) / (missing.high + 0.5) / 1.1,
+		(v.Reset + rounding + 1) / max(missing.low-1, v.counts()),
 	}
-	return each
 }
 
 // inWeighted is step for a sliding window counter. The units used in the previous window come
@@ -239,7 +239,6 @@ func (v *view) commit(t *track, s step) {
 	case s.rolls:
 		v.windows++
 		t.end, t.rolled = now, v.Received
-	case v.tillUnit():
 	case v.kind == fixedWindow || v.kind == weighted:
 		t.end = t.end.and(v.ending(t.end))
 	case v.Pending == 0 && !v.capped:

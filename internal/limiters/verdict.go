@@ -89,8 +89,13 @@ type change struct {
 }
 
 // changed returns the fault that the first change shows with which one counter explains all responses.
-// The kind of the counter must be below among.
+// The kind of the counter must be below among. If some kind explains the responses without a change, a
+// restart may explain a fault of the window too. Two windows must then follow the first window.
 func (r *Run) changed(among kind) (d Doubt, ok bool) {
+	several := 2
+	if among == kinds {
+		several = 0
+	}
 	quota, window := r.terms.Quota, r.terms.Window
 	longest, highest, rises := 0.0, 0.0, 0
 	for i, e := range r.events {
@@ -110,7 +115,7 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	}
 	for _, factor := range []float64{2, 0.5, 0.001} {
 		w, possible := factor*window, window > 0 && (among == kinds || factor >= 0.5)
-		list = append(list, change{possible, Terms{Quota: quota, Window: w}, nil, several(among), r.doubt(Window, Quota, w, window)})
+		list = append(list, change{possible, Terms{Quota: quota, Window: w}, nil, several, r.doubt(Window, Quota, w, window)})
 	}
 	for _, c := range list {
 		if c.possible && r.explained(among, c.terms, c.of) >= c.windows {
@@ -120,16 +125,17 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	if among == kinds && r.wrong.number != Reset {
 		return Doubt{}, false
 	}
-	return r.returns(among, cmp.Or(window, longest))
+	return r.returns(among, several, cmp.Or(window, longest))
 }
 
-// returns finds the fault of a reset that does not end when the quota is back.
-func (r *Run) returns(among kind, window float64) (d Doubt, ok bool) {
+// returns finds the fault of a reset that does not end when the quota is back. windows is how many
+// windows must follow the first window.
+func (r *Run) returns(among kind, windows int, window float64) (d Doubt, ok bool) {
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {
 		switch {
 		case among < kinds && factor < 2 && r.surprises() < 3:
-		case r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none) < several(among):
+		case r.explained(among, Terms{Quota: r.terms.Quota, Window: factor * window}, none) < windows:
 		case factor == 1:
 			return r.untrue(r.course()), true
 		default:
@@ -161,15 +167,6 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 			e.Reset = change(e.Reset)
 		}
 	}
-}
-
-// several returns how many windows have to follow the first window, so that a restart does not explain
-// a fault as well. If no model of any kind explains the responses, the first window shows the fault.
-func several(among kind) int {
-	if among < kinds {
-		return 2
-	}
-	return 0
 }
 
 // explained reports whether a model with one counter explains the responses with other terms or with a
@@ -251,14 +248,14 @@ func (r *Run) upwards(now Response, most float64) string {
 
 // course describes the resets, for a message.
 func (r *Run) course() string {
-	lowest, highest := math.Inf(1), math.Inf(-1)
+	var resets []float64
 	for _, e := range r.events {
 		if e.Reset >= 0 {
-			lowest, highest = min(lowest, e.Reset), max(highest, e.Reset)
+			resets = append(resets, e.Reset)
 		}
 	}
-	if lowest == highest {
-		return fmt.Sprintf("it is always %.0f", lowest)
+	if resets = slices.Compact(resets); len(resets) == 1 {
+		return fmt.Sprintf("it is always %.0f", resets[0])
 	}
 	return "no limiter has these resets"
 }
