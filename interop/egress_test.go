@@ -21,24 +21,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// build builds a program of the root module, or of this one.
-func build(t *testing.T, dir, pkg string) (program string) {
-	t.Helper()
-	program = filepath.Join(t.TempDir(), filepath.Base(pkg)+".exe")
-	command(t, dir, nil, "go", "build", "-o", program, pkg)
-	return program
-}
-
 // buildCommand builds cmd/ratelimit.
-func buildCommand(t *testing.T) string {
+func buildCommand(t *testing.T) (program string) {
 	t.Helper()
-	return build(t, "..", "./cmd/ratelimit")
+	program = filepath.Join(t.TempDir(), "ratelimit.exe")
+	command(t, "..", nil, "go", "build", "-o", program, "./cmd/ratelimit")
+	return program
 }
 
 // An egress is a running ratelimit proxy.
 type egress struct {
 	address string
-	metrics string // the address of the metrics
 	process *os.Process
 	ended   chan int // its exit status
 }
@@ -46,19 +39,16 @@ type egress struct {
 // startEgress starts the proxy in front of a server, and returns when it listens.
 func startEgress(t *testing.T, to string) *egress {
 	t.Helper()
-	cmd := exec.Command(buildCommand(t), "proxy", "-to", to, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0")
+	cmd := exec.Command(buildCommand(t), "proxy", "-to", to, "-listen", "127.0.0.1:0")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	e := &egress{process: cmd.Process, ended: make(chan int, 1)}
 	t.Cleanup(func() { _ = e.process.Kill() })
-	lines := bufio.NewReader(stdout)
-	for _, to := range []*string{&e.address, &e.metrics} {
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err)
-		*to = line[strings.Index(line, "http://") : len(line)-1]
-	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	e.address = line[strings.Index(line, "http://") : len(line)-1]
 	go func() {
 		_ = cmd.Wait()
 		e.ended <- cmd.ProcessState.ExitCode()
