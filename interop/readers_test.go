@@ -2,27 +2,24 @@ package interop
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/google/go-github/v88/github"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
-// A reader is a library that reads a thousand random Fields, written by this package. README.md has
+// A reader is a library that reads a thousand random limits, written by this package. README.md has
 // the form, what is compared, and remarks.
 type reader struct {
 	name   string
@@ -38,8 +35,6 @@ const century = 100 * 365 * 24 * 60 * 60
 
 // readers are all libraries that read this package's fields.
 var readers = []reader{
-	{"httpsfv", "github.com/dunglas/httpsfv", readByHTTPSFV},
-	{"structured-headers", "structured-headers", readByStructuredHeaders},
 	{"ratelimit-header-parser, draft 6", "ratelimit-header-parser", readByHeaderParser(ratelimit.Draft06, "seconds")},
 	{"ratelimit-header-parser, draft 7", "ratelimit-header-parser", readByHeaderParser(ratelimit.Draft07, "seconds")},
 	{"ratelimit-header-parser, X-", "ratelimit-header-parser", readByHeaderParser(ratelimit.XRateLimit, "")},
@@ -48,145 +43,53 @@ var readers = []reader{
 	{"go-github", "github.com/google/go-github/v88", readByGoGitHub},
 }
 
-// A member of a list, in text: a name and parameters in order, each `key type:value`.
-type member struct {
-	Name   string
-	Params []string
+// A random makes valid limits. The same seed makes the same limits.
+type random struct {
+	*rand.Rand
+	// reset is the highest reset, for forms and readers with a bound.
+	reset int64
 }
 
-func policyMember(p ratelimit.Policy) member {
-	m := member{p.Name, []string{parameter("q", p.Quota)}}
-	if p.Unit != "" {
-		m.Params = append(m.Params, parameter("qu", string(p.Unit)))
+func newRandom(reset int64) random { return random{rand.New(rand.NewPCG(9651, 9110)), reset} }
+
+// upTo returns a number from 0 to most. All numbers of digits are equally likely.
+func (r random) upTo(most int64) int64 {
+	magnitude := int64(1)
+	for range r.IntN(16) {
+		magnitude *= 10
 	}
-	if w, ok := p.Window.Value(); ok {
-		m.Params = append(m.Params, parameter("w", w))
-	}
-	return m.with(p.PartitionKey, p.Params)
+	return r.Int64N(min(most, magnitude) + 1)
 }
 
-func limitMember(l ratelimit.Limit) member {
-	m := member{l.Name, []string{parameter("r", l.Remaining)}}
-	if r, ok := l.Reset.Value(); ok {
-		m.Params = append(m.Params, parameter("t", r))
+// name returns printable ASCII.
+func (r random) name() string {
+	b := make([]byte, 1+r.IntN(8))
+	for i := range b {
+		b[i] = byte(' ' + r.IntN('~'-' '+1))
 	}
-	return m.with(l.PartitionKey, l.Params)
+	return string(b)
 }
 
-func (m member) with(key []byte, params ratelimit.Params) member {
-	if key != nil {
-		m.Params = append(m.Params, parameter("pk", key))
-	}
-	for _, p := range params {
-		m.Params = append(m.Params, parameter(p.Key, p.Value))
-	}
-	return m
-}
-
-// members returns the two fields as lists.
-func members(f ratelimit.Fields) (lists [2][]member) {
-	for _, p := range f.Policies {
-		lists[0] = append(lists[0], policyMember(p))
-	}
-	for _, l := range f.Limits {
-		lists[1] = append(lists[1], limitMember(l))
-	}
-	return lists
-}
-
-func parameter(key string, value any) string {
-	switch v := value.(type) {
-	case int64:
-		value = "integer:" + strconv.FormatInt(v, 10)
-	case float64:
-		value = "decimal:" + strconv.FormatFloat(v+0, 'f', -1, 64) // no -0
-	case string:
-		value = "string:" + v
-	case httpsfv.Token:
-		value = "token:" + string(v)
-	case []byte:
-		value = "bytes:" + base64.StdEncoding.EncodeToString(v)
-	case bool:
-		value = fmt.Sprint("boolean:", v)
-	case time.Time:
-		value = fmt.Sprint("date:", v.Unix())
-	case httpsfv.DisplayString:
-		value = "display:" + string(v)
-	default:
-		value = fmt.Sprintf("%T", value)
-	}
-	return key + " " + value.(string)
-}
-
-func readByHTTPSFV(t *testing.T) {
-	list := func(lines []string) (list []member) {
-		parsed, err := httpsfv.UnmarshalList(lines)
-		require.NoError(t, err)
-		for _, item := range parsed {
-			item := item.(httpsfv.Item)
-			m := member{Name: item.Value.(string)}
-			for _, key := range item.Params.Names() {
-				value, _ := item.Params.Get(key)
-				m.Params = append(m.Params, parameter(key, value))
-			}
-			list = append(list, m)
-		}
-		return list
-	}
-	r := newRandom(ratelimit.MaxInteger)
-	for range thousand {
-		f := r.fields()
-		h := http.Header{}
-		require.NoError(t, f.Set(h))
-		got := [2][]member{list(h.Values(ratelimit.PolicyField)), list(h.Values(ratelimit.LimitField))}
-		require.Equal(t, members(f), got)
-	}
-}
-
-func readByStructuredHeaders(t *testing.T) {
-	// JavaScript has one type for numbers.
-	number := strings.NewReplacer(" integer:", " number:", " decimal:", " number:")
-	var in [][2]string
-	var want, got [][2][]member
-	r := newRandom(ratelimit.MaxInteger)
-	r.types = withoutDates
-	for range thousand {
-		f := r.fields()
-		h := http.Header{}
-		require.NoError(t, f.Set(h))
-		in = append(in, [2]string{h.Get(ratelimit.PolicyField), h.Get(ratelimit.LimitField)})
-		lists := members(f)
-		for _, list := range lists {
-			for _, m := range list {
-				for i := range m.Params {
-					key, value, _ := strings.Cut(m.Params[i], " ")
-					m.Params[i] = key + number.Replace(" "+value)
-				}
-			}
-		}
-		want = append(want, lists)
-	}
-	batch(t, "structured-headers.mjs", in, &got)
-	require.Equal(t, want, got)
-}
-
-// written writes a random limit in an older form. It returns the limit and its policy, without the
-// numbers that this form cannot express.
-func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.Header, ratelimit.Policy, ratelimit.Limit) {
+// written writes a random limit in an older form. It returns the limit and its policy. If the response
+// has no policy, the quota is unknown.
+func (r random) written(t *testing.T, d *ratelimit.Dialect, now time.Time) (http.Header, ratelimit.Policy, ratelimit.Limit) {
 	t.Helper()
 	for {
-		f := r.fields()
-		if len(f.Limits) != 1 || f.Limits[0].Name == "" { // a missing name becomes "default"
-			continue
+		p := ratelimit.Policy{Name: r.name(), Quota: r.upTo(ratelimit.MaxInteger)}
+		l := ratelimit.Limit{Name: p.Name}
+		if r.IntN(3) > 0 {
+			l.Remaining = r.upTo(p.Quota)
 		}
-		l := f.Limits[0]
-		p, ok := f.PolicyOf(l)
-		if f.Policies = []ratelimit.Policy{p}; !ok {
+		if r.IntN(5) > 0 {
+			reset := r.upTo(r.reset)
+			l.Reset = ratelimit.SecondsOf(reset)
+			if r.IntN(3) > 0 { // if it were shorter than the reset, the reset would be milliseconds
+				p.Window = ratelimit.SecondsOf(reset + 1 + r.upTo(r.reset))
+			}
+		}
+		f := ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+		if r.IntN(4) == 0 {
 			f.Policies, p.Quota = nil, ratelimit.Unknown
-		}
-		reset, announced := l.Reset.Value()
-		if window, ok := p.Window.Value(); ok && (reset > window || !announced) {
-			continue // the first would be milliseconds, and the second the window, if nothing remains
 		}
 		h := http.Header{}
 		err := d.Set(h, f, now)
@@ -212,9 +115,8 @@ func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 		var want, got []rate
 		// Thirty years: a longer reset would be read as a Unix time.
 		r := newRandom(30 * 365 * 24 * 60 * 60)
-		r.types = rfc8941Types
 		for range thousand {
-			h, p, l := written(t, r, d, now)
+			h, p, l := r.written(t, d, now)
 			q := question{Headers: map[string]string{}, Reset: unit}
 			for key := range h {
 				q.Headers[key] = h.Get(key)
@@ -244,61 +146,35 @@ func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 	}
 }
 
-// retryAfters writes Retry-After for random Fields, and calls read with the expected wait.
-func retryAfters(t *testing.T, read func(h http.Header, want time.Duration)) {
+// The first request is refused, and the second is served. In a bubble of synctest, the time between
+// them is exactly the client's wait.
+func readByRetryableHTTP(t *testing.T) {
 	r := newRandom(century)
-	for n := 0; n < thousand; {
-		f := r.fields()
-		for i := range f.Policies { // without a reset, the window is the wait
-			if w, ok := f.Policies[i].Window.Value(); ok {
-				f.Policies[i].Window = ratelimit.SecondsOf(min(w, century))
-			}
-		}
-		want, ok := f.RetryAfter().Duration()
-		if !ok {
-			continue
-		}
+	for range thousand {
+		f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "a", Reset: ratelimit.SecondsOf(r.upTo(r.reset))}}}
 		h := http.Header{}
 		f.SetRetryAfter(h)
-		read(h, want)
-		n++
-	}
-}
-
-// A waits is a server in this process. It refuses the first request, serves the second, and
-// measures the time between them. In a bubble of synctest this is exactly the client's wait.
-type waits struct {
-	refusal http.Header
-	first   time.Time
-	waited  time.Duration
-}
-
-func (w *waits) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp := &http.Response{
-		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: http.NoBody, Request: req,
-	}
-	if w.first.IsZero() {
-		w.first = time.Now()
-		resp.StatusCode, resp.Header = http.StatusTooManyRequests, w.refusal
-	} else {
-		w.waited = time.Since(w.first)
-	}
-	return resp, nil
-}
-
-func readByRetryableHTTP(t *testing.T) {
-	retryAfters(t, func(h http.Header, want time.Duration) {
+		want, ok := f.RetryAfter().Duration()
+		require.True(t, ok)
 		synctest.Test(t, func(t *testing.T) {
-			server := &waits{refusal: h}
+			var sent []time.Time
 			client := retryablehttp.NewClient()
-			client.HTTPClient, client.Logger = &http.Client{Transport: server}, nil
-			resp, err := client.Get("http://api.example/")
+			client.Logger = nil
+			client.HTTPClient = &http.Client{Transport: trial.RoundTripFunc(func(*http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				if sent = append(sent, time.Now()); len(sent) == 1 {
+					w = trial.RecorderOf(h)
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+				return w.Result(), nil
+			})}
+			resp, err := client.Get(trial.Example)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
-			require.Equal(t, want, server.waited)
+			require.Len(t, sent, 2)
+			require.Equal(t, want, sent[1].Sub(sent[0]))
 		})
-	})
+	}
 }
 
 func readByGoGitHub(t *testing.T) {
@@ -321,7 +197,7 @@ func readByGoGitHub(t *testing.T) {
 	now := time.Now()
 	r := newRandom(century)
 	for range thousand {
-		h, p, l := written(t, r, ratelimit.GitHub, now)
+		h, p, l := r.written(t, ratelimit.GitHub, now)
 		want := github.Rate{Limit: int(p.Quota), Remaining: int(l.Remaining), Used: int(p.Quota - l.Remaining)}
 		if p.Quota == ratelimit.Unknown {
 			want.Limit, want.Used = 0, 0 // absent
