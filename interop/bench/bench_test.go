@@ -31,11 +31,3 @@ func rowNames(text string) (names []string) {
 	}
 	return names
 }
-
-// TestAllocations checks the promised allocations from another package, as callers see them.
-func TestAllocations(t *testing.T) {
-	for i, want := range []float64{1, 1, 4, 0, 0, 6} {
-		w := worksAt(time.Now())[i]
-		require.LessOrEqual(t, w.contenders[ours].allocs, want, w.name)
-	}
-}

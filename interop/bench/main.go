@@ -51,12 +51,8 @@ func timeAll(works []work, o options) error {
 				if c == nil {
 					continue
 				}
-				took, err := c.time(o.round)
-				if err != nil {
+				if err := c.turn(o.round); err != nil {
 					return fmt.Errorf("%s: %w", w.name, err)
-				}
-				if c.best == 0 || took < c.best {
-					c.best = took
 				}
 			}
 		}
