@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/trial"
 	"github.com/stretchr/testify/require"
 )
 
@@ -94,7 +95,7 @@ func TestBody(t *testing.T) {
 		"<html>":        "",
 		"":              "",
 	} {
-		base := roundTrip(func(*http.Request) (*http.Response, error) {
+		base := trial.RoundTripFunc(func(*http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
 			w.WriteString(text)
 			return w.Result(), nil
@@ -107,7 +108,3 @@ func TestBody(t *testing.T) {
 		require.Equal(t, text, string(got), "the caller reads the whole body")
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
