@@ -114,10 +114,11 @@ func (b *slowBody) Close() error {
 // A front is what is in front of a limiter. Each of the functions may be nil.
 type front struct {
 	limiter
-	tick func(now time.Time)                         // is called before anything else
-	shut func(now time.Time) time.Duration           // returns how long all requests are refused
-	took func(now time.Time, ok bool)                // is called after a request was served or refused
-	show func(now time.Time, states []state) []state // returns what is announced
+	tick  func(now time.Time)                         // is called before anything else
+	shut  func(now time.Time) time.Duration           // returns how long all requests are refused
+	took  func(now time.Time, ok bool)                // is called after a request was served or refused
+	show  func(now time.Time, states []state) []state // returns what is announced
+	delay func() time.Duration                        // returns how long the request that was served last is delayed
 }
 
 func (l *front) refuses(now time.Time) time.Duration {
@@ -135,14 +136,14 @@ func (l *front) wait(now time.Time, costs []cost) time.Duration {
 	return max(shut, l.limiter.wait(now, costs))
 }
 
-func (l *front) take(now time.Time, costs []cost) (ok bool, done func()) {
-	if l.refuses(now) == 0 {
-		ok, done = l.limiter.take(now, costs)
+func (l *front) take(now time.Time, costs []cost, served bool) (done func()) {
+	if served || l.refuses(now) == 0 {
+		done = l.limiter.take(now, costs, served)
 	}
 	if l.took != nil {
-		l.took(now, ok)
+		l.took(now, served)
 	}
-	return ok, done
+	return done
 }
 
 func (l *front) state(now time.Time) []state {
@@ -166,7 +167,7 @@ func withOthers(l limiter, gap time.Duration, batch int, costs []cost) limiter {
 		}
 		for ; !next.After(now); next = next.Add(gap) {
 			for range batch {
-				if _, done := l.take(next, costs); done != nil {
+				if _, done := try(l, next, costs); done != nil {
 					done()
 				}
 			}

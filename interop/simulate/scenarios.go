@@ -115,7 +115,7 @@ var shortAnswers = []scenario{
 
 // first is an unlimited server for 50 requests at once.
 func first(work func(int) time.Duration) func() *server {
-	return func() *server { return &server{limit: unlimited{}, say: silent, work: work} }
+	return func() *server { return &server{limit: unlimited(), say: silent, work: work} }
 }
 
 // slowAnswers: a language model, a report. Nothing is lost, and the network takes no time.
@@ -137,11 +137,11 @@ var slowAnswers = []scenario{
 		server: slow(weighted(50, 10*time.Second, true), 50*time.Millisecond), wanted: wanted{seconds: 102, refused: 5}},
 	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests are sent before anything is known, and the other requests wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5},
 		server: func() *server {
-			return &server{limit: unlimited{}, say: accepted, work: lasts(500 * time.Millisecond)}
+			return &server{limit: unlimited(), say: accepted, work: lasts(500 * time.Millisecond)}
 		}, wanted: wanted{seconds: 3, refused: 0}},
 	{name: "no fields; 0.7 s; 10 × 5", ideal: 3.5, load: load{workers: 10, each: 5},
 		server: func() *server {
-			return &server{limit: unlimited{}, say: silent, work: lasts(700 * time.Millisecond)}
+			return &server{limit: unlimited(), say: silent, work: lasts(700 * time.Millisecond)}
 		}, wanted: wanted{seconds: 3.5, refused: 0}},
 	{name: "no fields; 0.2 s; 50 at once", ideal: 0.2, load: load{workers: 50, each: 1},
 		server: first(lasts(200 * time.Millisecond)), wanted: wanted{seconds: 0.4}},

@@ -20,11 +20,17 @@ type limiter interface {
 	// wait returns how long a request would be refused, if no other request takes from the limiter:
 	// 0 if enough is left, and a nanosecond if that is unknown.
 	wait(now time.Time, costs []cost) time.Duration
-	// take takes the cost of a request, if enough is left. done, which may be nil, is called
-	// when the request has been served.
-	take(now time.Time, costs []cost) (ok bool, done func())
+	// take counts a request, which is served if it does not have to wait. done, which may be nil, is
+	// called when the request has been served.
+	take(now time.Time, costs []cost, served bool) (done func())
 	// state returns the remaining units and the resets.
 	state(now time.Time) []state
+}
+
+// try serves a request if enough is left.
+func try(l limiter, now time.Time, costs []cost) (served bool, done func()) {
+	served = l.wait(now, costs) == 0
+	return served, l.take(now, costs, served)
 }
 
 // unknown is the wait for something without an announced end.
@@ -82,12 +88,11 @@ func (l *fixedWindow) wait(now time.Time, costs []cost) time.Duration {
 	return l.number.Add(l.window).Sub(now)
 }
 
-func (l *fixedWindow) take(now time.Time, costs []cost) (bool, func()) {
-	if l.wait(now, costs) > 0 {
-		return false, nil
+func (l *fixedWindow) take(_ time.Time, costs []cost, served bool) (done func()) {
+	if served {
+		l.used += l.meter.units(costs)
 	}
-	l.used += l.meter.units(costs)
-	return true, nil
+	return nil
 }
 
 func (l *fixedWindow) turn(now time.Time) {
@@ -129,12 +134,11 @@ func (l *slidingWindow) wait(now time.Time, _ []cost) time.Duration {
 	return l.taken[int64(len(l.taken))-l.quota].Add(l.window).Sub(now)
 }
 
-func (l *slidingWindow) take(now time.Time, costs []cost) (bool, func()) {
-	ok := l.wait(now, costs) == 0
-	if ok || l.all {
+func (l *slidingWindow) take(now time.Time, _ []cost, served bool) (done func()) {
+	if served || l.all {
 		l.taken = append(l.taken, now)
 	}
-	return ok, nil
+	return nil
 }
 
 func (l *slidingWindow) turn(now time.Time) {
@@ -185,12 +189,11 @@ func (l *weightedWindow) wait(now time.Time, _ []cost) time.Duration {
 	return max(l.state(now)[0].reset, unknown)
 }
 
-func (l *weightedWindow) take(now time.Time, costs []cost) (bool, func()) {
-	ok := l.wait(now, costs) == 0
-	if ok || l.all {
+func (l *weightedWindow) take(_ time.Time, _ []cost, served bool) (done func()) {
+	if served || l.all {
 		l.used++
 	}
-	return ok, nil
+	return nil
 }
 
 func (l *weightedWindow) state(now time.Time) []state {
@@ -222,12 +225,11 @@ func (l *bucket) wait(now time.Time, costs []cost) time.Duration {
 	return max(time.Duration(missing/l.perSecond*float64(time.Second)), unknown)
 }
 
-func (l *bucket) take(now time.Time, costs []cost) (bool, func()) {
-	if l.wait(now, costs) > 0 {
-		return false, nil
+func (l *bucket) take(_ time.Time, costs []cost, served bool) (done func()) {
+	if served {
+		l.tokens -= float64(l.meter.units(costs))
 	}
-	l.tokens -= float64(l.meter.units(costs))
-	return true, nil
+	return nil
 }
 
 func (l *bucket) flow(now time.Time) {
@@ -250,7 +252,8 @@ func (l *bucket) state(now time.Time) []state {
 	return []state{{policy, int64(l.tokens), time.Duration(missing / l.perSecond * float64(time.Second))}}
 }
 
-// several is a list of limiters. A request needs a unit of each.
+// several is a list of limiters. A request needs a unit of each. If one of them refuses it, none of
+// them counts it.
 type several []limiter
 
 func (l several) wait(now time.Time, costs []cost) (longest time.Duration) {
@@ -260,17 +263,17 @@ func (l several) wait(now time.Time, costs []cost) (longest time.Duration) {
 	return longest
 }
 
-func (l several) take(now time.Time, costs []cost) (bool, func()) {
-	if l.wait(now, costs) > 0 {
-		return false, nil
+func (l several) take(now time.Time, costs []cost, served bool) (done func()) {
+	if !served {
+		return nil
 	}
 	var ends []func()
 	for _, one := range l {
-		if _, done := one.take(now, costs); done != nil {
+		if _, done := try(one, now, costs); done != nil {
 			ends = append(ends, done)
 		}
 	}
-	return true, func() {
+	return func() {
 		for _, done := range ends {
 			done()
 		}
@@ -297,12 +300,12 @@ func (l *concurrent) wait(time.Time, []cost) time.Duration {
 	return unknown
 }
 
-func (l *concurrent) take(now time.Time, costs []cost) (bool, func()) {
-	if l.wait(now, costs) > 0 {
-		return false, nil
+func (l *concurrent) take(_ time.Time, _ []cost, served bool) (done func()) {
+	if !served {
+		return nil
 	}
 	l.used++
-	return true, func() { l.used-- }
+	return func() { l.used-- }
 }
 
 func (l *concurrent) state(time.Time) []state {
@@ -314,11 +317,7 @@ func (l *concurrent) state(time.Time) []state {
 }
 
 // unlimited serves every request.
-type unlimited struct{}
-
-func (unlimited) wait(time.Time, []cost) time.Duration  { return 0 }
-func (unlimited) take(time.Time, []cost) (bool, func()) { return true, nil }
-func (unlimited) state(time.Time) []state               { return nil }
+func unlimited() limiter { return several{} }
 
 // A visit is a request at a server. Its luck depends only on the seed, the job and the number
 // of the try, not on the order of goroutines.
@@ -490,7 +489,7 @@ func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v = &visit{now: time.Now(), number: len(s.events), rnd: rnd}
-	v.served, done = l.take(v.now, costs)
+	v.served, done = try(l, v.now, costs)
 	v.states = l.state(v.now)
 	if !v.served {
 		v.wait = l.wait(v.now, costs)

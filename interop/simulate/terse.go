@@ -33,7 +33,7 @@ func countedAll() limiter {
 
 // outage refuses all requests for some time.
 func outage(from, to time.Duration) limiter {
-	return &front{limiter: unlimited{}, shut: func(now time.Time) time.Duration {
+	return &front{limiter: unlimited(), shut: func(now time.Time) time.Duration {
 		if now.Before(epoch.Add(from)) {
 			return 0
 		}

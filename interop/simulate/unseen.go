@@ -110,8 +110,8 @@ var unseen = []oddityKind{
 		s.wrap(func(l limiter, quota int64) limiter {
 			return &front{limiter: l, took: func(now time.Time, ok bool) {
 				for range int(chance(now) * min(most, math.Sqrt(float64(quota)))) {
-					if ok && l.wait(now, nil) == 0 {
-						l.take(now, nil)
+					if ok {
+						try(l, now, nil)
 					}
 				}
 			}}
@@ -156,18 +156,31 @@ var unseen = []oddityKind{
 			}}
 		})
 	}},
-	// The limiters of the last two delay requests, so they are outermost.
+	// The last two delay requests, so they are outermost.
 	{name: "leaky queue", add: func(s *scene) {
 		part := s.among(0.3, 2)
 		s.wrap(func(l limiter, quota int64) limiter {
-			return &queue{l, bucket{perSecond: part * float64(quota) / s.window.Seconds(), burst: max(1, math.Sqrt(float64(quota)))}}
+			line := &bucket{perSecond: part * float64(quota) / s.window.Seconds(), burst: max(1, math.Sqrt(float64(quota)))}
+			return &front{limiter: several{l, hidden{line}}, delay: func() time.Duration {
+				return time.Duration((line.burst - line.tokens - 1) / line.perSecond * float64(time.Second))
+			}}
 		})
 	}},
 	{name: "overload", add: func(s *scene) {
 		most := int(s.among(2, 40))
-		s.wrap(func(l limiter, _ int64) limiter { return &overloaded{limiter: l, most: most, each: s.work(0)} })
+		s.wrap(func(l limiter, _ int64) limiter {
+			under := &concurrent{slots: int64(2 * most)}
+			return &front{limiter: several{l, under}, delay: func() time.Duration {
+				return delayOf(l) + s.work(0)*time.Duration(under.used)/time.Duration(most)
+			}}
+		})
 	}},
 }
+
+// A hidden limiter announces nothing.
+type hidden struct{ limiter }
+
+func (hidden) state(time.Time) []state { return nil }
 
 // wrap wraps the limiter of a scene.
 func (s *scene) wrap(wrap func(l limiter, quota int64) limiter) {
@@ -246,14 +259,13 @@ func (l *synced) wait(now time.Time, costs []cost) time.Duration {
 	return max(l.limiter.wait(now, costs), unknown)
 }
 
-func (l *synced) take(now time.Time, costs []cost) (bool, func()) {
-	ok, done := l.wait(now, costs) == 0, func() {}
-	if ok {
+func (l *synced) take(now time.Time, costs []cost, served bool) (done func()) {
+	if served {
 		l.left[l.turn]--
-		_, done = l.limiter.take(now, costs) // if there is any left
+		_, done = try(l.limiter, now, costs) // the others may have taken all
 	}
 	l.turn = (l.turn + 1) % len(l.left)
-	return ok, done
+	return done
 }
 
 func (l *synced) state(now time.Time) []state {
@@ -263,65 +275,10 @@ func (l *synced) state(now time.Time) []state {
 	return states
 }
 
-// A queue in front of a limiter delays requests to a rate, and refuses more than it can hold.
-type queue struct {
-	limiter
-	line bucket
-}
-
-func (l *queue) wait(now time.Time, costs []cost) time.Duration {
-	return max(l.line.wait(now, nil), l.limiter.wait(now, costs))
-}
-
-func (l *queue) take(now time.Time, costs []cost) (bool, func()) {
-	if l.wait(now, costs) > 0 {
-		return false, nil
-	}
-	l.line.take(now, nil)
-	return l.limiter.take(now, costs)
-}
-
-func (l *queue) delay() time.Duration {
-	return time.Duration((l.line.burst - l.line.tokens - 1) / l.line.perSecond * float64(time.Second))
-}
-
-// An overloaded server becomes slower with the requests under way, and refuses twice as many as it
-// can do at once.
-type overloaded struct {
-	limiter
-	most, under int
-	each        time.Duration
-}
-
-func (l *overloaded) wait(now time.Time, costs []cost) time.Duration {
-	wait := l.limiter.wait(now, costs)
-	if l.under >= 2*l.most {
-		wait = max(wait, unknown)
-	}
-	return wait
-}
-
-func (l *overloaded) take(now time.Time, costs []cost) (bool, func()) {
-	if l.wait(now, costs) > 0 {
-		return false, nil
-	}
-	_, done := l.limiter.take(now, costs)
-	l.under++
-	return true, func() {
-		if l.under--; done != nil {
-			done()
-		}
-	}
-}
-
-func (l *overloaded) delay() time.Duration {
-	return delayOf(l.limiter) + l.each*time.Duration(l.under)/time.Duration(l.most)
-}
-
 // delayOf returns how long a limiter delays the request that it has served last.
 func delayOf(l limiter) time.Duration {
-	if d, ok := l.(interface{ delay() time.Duration }); ok {
-		return max(d.delay(), 0)
+	if f, ok := l.(*front); ok && f.delay != nil {
+		return max(f.delay(), 0)
 	}
 	return 0
 }
