@@ -63,7 +63,7 @@ func estimated(seed uint64, job int) []cost {
 
 // A model serves requests that cost tokens.
 func model(say func(http.Header, *visit), limits ...limiter) *server {
-	return &server{limit: append(several{&bucket{perSecond: 500.0 / 60, burst: 500}}, limits...), say: say, refuse: refuseUntil, work: lasts(answerTime)}
+	return &server{limit: append(several{&bucket{perSecond: 500.0 / 60, burst: 500}}, limits...), say: say, refuse: refusal{http.StatusTooManyRequests, untilServed}, work: lasts(answerTime)}
 }
 
 func tokenBucket(name, field string, perMinute float64, untilFull bool) *bucket {
@@ -85,7 +85,11 @@ func currentTokens() *server {
 }
 
 func anthropic() *server {
-	s := model(likeAnthropic, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4, true), tokenBucket("output-tokens", outputField, tokensPerMinute/4, true))
+	dated := func(h http.Header, v *visit) {
+		likeAnthropic(h, v)
+		h.Set("Date", v.now.UTC().Format(http.TimeFormat))
+	}
+	s := model(dated, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4, true), tokenBucket("output-tokens", outputField, tokensPerMinute/4, true))
 	s.limit.(several)[0].(*bucket).untilFull = true
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -70,7 +69,7 @@ func (k *set) randomScenario(number uint64) scenario {
 	s.drawRefusal()
 	if k.mute {
 		s.form = forms[len(forms)-1]
-		s.refusal = refusal{[]int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[s.rnd.IntN(2)], noWait}
+		s.refusal = refusal{[]int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[s.rnd.IntN(2)], silent}
 	}
 	s.say("%s", s.form.name)
 	drawn := s.rnd.Perm(len(k.kinds))[:1+s.rnd.IntN(3)]
@@ -124,35 +123,19 @@ func (s *scene) drawLimiter() {
 	}
 }
 
-// A refusal is a status with a Retry-After.
-type refusal struct {
-	status int
-	wait   func(h http.Header, v *visit, clock time.Time)
-}
-
-func noWait(http.Header, *visit, time.Time) {}
-
-func secondsToWait(h http.Header, v *visit, _ time.Time) {
-	h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(v.wait.Seconds())))))
-}
-
-func dateToWait(h http.Header, v *visit, clock time.Time) {
-	h.Set("Retry-After", clock.Add(max(v.wait, time.Second)+time.Second-1).UTC().Format(http.TimeFormat))
-}
-
 func (s *scene) drawRefusal() {
 	s.refusal = []refusal{
-		{http.StatusTooManyRequests, noWait},
-		{http.StatusTooManyRequests, secondsToWait},
-		{http.StatusTooManyRequests, secondsToWait},
-		{http.StatusTooManyRequests, dateToWait},
-		{http.StatusServiceUnavailable, secondsToWait},
+		tooMany,
+		{http.StatusTooManyRequests, untilServed},
+		{http.StatusTooManyRequests, untilServed},
+		{http.StatusTooManyRequests, untilDate},
+		{http.StatusServiceUnavailable, untilServed},
 	}[s.rnd.IntN(5)]
 	if s.form.name == "GitHub" && s.rnd.IntN(2) == 0 {
-		s.refusal = refusal{http.StatusForbidden, noWait}
+		s.refusal = refusal{http.StatusForbidden, silent}
 	}
 	if s.form.name == "no fields" && s.rnd.IntN(2) == 0 {
-		s.refusal = refusal{http.StatusServiceUnavailable, noWait}
+		s.refusal = refusal{http.StatusServiceUnavailable, silent}
 	}
 }
 
@@ -176,7 +159,7 @@ func (s *scene) scenario(kinds []string) scenario {
 	}
 	return scenario{name: strings.Join(s.words, ", "), kinds: kinds, aside: s.aside, load: s.load, server: func() *server {
 		x := &server{
-			limit: limit(s.quota), paths: s.paths, say: s.write, refuse: s.refuse,
+			limit: limit(s.quota), paths: s.paths, say: s.write, refuse: s.refusal, skew: s.skew,
 			work: s.work, way: s.way, loses: s.loses, oddity: s.oddity, poll: s.window / 1000,
 		}
 		x.oddity.cache = new(cache)
@@ -214,24 +197,21 @@ func (s *scene) write(h http.Header, v *visit) {
 	if !s.undated {
 		h.Set("Date", time.Now().Add(s.skew).UTC().Format(http.TimeFormat))
 	}
-	states := slices.Clone(v.states)
+	told := *v
+	told.states = slices.Clone(v.states)
 	for _, change := range s.announce {
-		states = change(states)
+		told.states = change(told.states)
 	}
-	if s.silent != nil && s.silent(v) {
+	if s.silent != nil && s.silent(v) || len(told.states) == 0 {
 		return
 	}
-	if len(states) > 0 && s.always {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(tightest(states).reset.Seconds()))))
+	if s.always {
+		h.Set("Retry-After", numberOf(tightest(told.states).reset))
 	}
-	if len(states) > 0 {
-		s.form.write(h, states, v.now.Add(s.skew))
+	if s.form.name != "current" {
+		told.states = told.states[:1]
 	}
-}
-
-func (s *scene) refuse(h http.Header, v *visit) int {
-	s.refusal.wait(h, v, v.now.Add(s.skew))
-	return s.refusal.status
+	s.form.write(h, &told)
 }
 
 // An oddityKind is a special property of a server or its load.

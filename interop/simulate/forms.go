@@ -13,10 +13,6 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// accepted reports with status 202 that a job continues, and when to ask again, like many
-// APIs that work in the background.
-func accepted(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
-
 // silent writes nothing.
 func silent(http.Header, *visit) {}
 
@@ -49,31 +45,37 @@ func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
 func inForm(name string, skew time.Duration, date bool) func(http.Header, *visit) {
 	i := slices.IndexFunc(forms, func(f form) bool { return f.name == name })
 	return func(h http.Header, v *visit) {
-		forms[i].write(h, v.states, v.now.Add(skew))
+		v.clock = v.now.Add(skew)
+		forms[i].write(h, v)
 		if date {
 			h.Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
 		}
 	}
 }
 
-func refuseTooMany(http.Header, *visit) int { return http.StatusTooManyRequests }
-
-func refuseForbidden(http.Header, *visit) int { return http.StatusForbidden }
-
-func refuseRetryAfter(h http.Header, v *visit) int {
-	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.states[0].reset.Seconds())), 10))
-	return http.StatusTooManyRequests
+// A refusal is a status, and writes a Retry-After or nothing.
+type refusal struct {
+	status int
+	write  func(http.Header, *visit)
 }
 
-func refuseUnavailable(h http.Header, _ *visit) int {
-	h.Set("Retry-After", "1")
-	return http.StatusServiceUnavailable
-}
+var tooMany = refusal{http.StatusTooManyRequests, silent}
 
-// refuseUntil announces when the request could be served.
-func refuseUntil(h http.Header, v *visit) int {
-	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.wait.Seconds())), 10))
-	return http.StatusTooManyRequests
+// inASecond asks to come back in a second. With status 202 it reports that a job continues, and when
+// to ask again, like many APIs that work in the background.
+func inASecond(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
+
+// numberOf returns a number of seconds, rounded up.
+func numberOf(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
+
+// untilReset asks to come back when the first limit is reset.
+func untilReset(h http.Header, v *visit) { h.Set("Retry-After", numberOf(v.states[0].reset)) }
+
+// untilServed asks to come back when the request could be served.
+func untilServed(h http.Header, v *visit) { h.Set("Retry-After", numberOf(v.wait)) }
+
+func untilDate(h http.Header, v *visit) {
+	h.Set("Retry-After", v.clock.Add(max(v.wait, time.Second)+time.Second-1).UTC().Format(http.TimeFormat))
 }
 
 // likeOpenAI writes the fields of OpenAI: durations to the millisecond.
@@ -102,9 +104,8 @@ func likeAnthropic(h http.Header, v *visit) {
 		}
 		h.Set("anthropic-ratelimit-"+name+"-limit", strconv.FormatInt(s.policy.Quota, 10))
 		h.Set("anthropic-ratelimit-"+name+"-remaining", strconv.FormatInt(remaining, 10))
-		h.Set("anthropic-ratelimit-"+name+"-reset", v.now.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
+		h.Set("anthropic-ratelimit-"+name+"-reset", dateOf(s, v.clock))
 	}
-	h.Set("Date", v.now.UTC().Format(http.TimeFormat))
 }
 
 // onRefusal writes fields only on refusals.
@@ -116,57 +117,53 @@ func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
 	}
 }
 
-// A form is how a server announces its limits. clock is the server's time.
+// A form is how a server announces its limits.
 type form struct {
 	name  string
 	times bool // resets are times, which a wrong clock makes wrong
-	write func(h http.Header, states []state, clock time.Time)
+	write func(http.Header, *visit)
 }
 
-// forms are the forms of random servers. Most forms have one limit, the first of several.
+// forms are the forms of random servers. All but the first have one limit, the first of several.
 var forms = []form{
-	{"current", false, func(h http.Header, states []state, _ time.Time) { current(h, &visit{states: states}) }},
-	{"draft-06", false, func(h http.Header, states []state, _ time.Time) {
-		s := states[0]
-		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window))
-		writeThree(h, "RateLimit-", s, wholeSeconds(s.reset))
+	{"current", false, current},
+	{"draft-06", false, func(h http.Header, v *visit) {
+		h.Set("RateLimit-Policy", policyWithWindow(v.states[0]))
+		writeThree(h, "RateLimit-", v.states[0], wholeSeconds(v.states[0].reset))
 	}},
-	{"draft-07", false, func(h http.Header, states []state, _ time.Time) {
-		s := states[0]
-		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window))
+	{"draft-07", false, func(h http.Header, v *visit) {
+		s := v.states[0]
+		h.Set("RateLimit-Policy", policyWithWindow(s))
 		h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%s", s.policy.Quota, s.remaining, wholeSeconds(s.reset)))
 	}},
-	{"X-RateLimit, seconds", false, func(h http.Header, states []state, _ time.Time) {
-		writeThree(h, "X-RateLimit-", states[0], wholeSeconds(states[0].reset))
+	{"X-RateLimit, seconds", false, func(h http.Header, v *visit) {
+		writeThree(h, "X-RateLimit-", v.states[0], wholeSeconds(v.states[0].reset))
 	}},
-	{"X-RateLimit, Unix", true, func(h http.Header, states []state, clock time.Time) {
-		writeThree(h, "X-RateLimit-", states[0], unixReset(states[0], clock))
+	{"X-RateLimit, Unix", true, func(h http.Header, v *visit) {
+		writeThree(h, "X-RateLimit-", v.states[0], unixOf(v.states[0], v.clock))
 	}},
-	{"X-RateLimit, date", true, func(h http.Header, states []state, clock time.Time) {
-		writeThree(h, "X-RateLimit-", states[0], clock.Add(states[0].reset+time.Second-1).UTC().Format(time.RFC3339))
+	{"X-RateLimit, date", true, func(h http.Header, v *visit) {
+		writeThree(h, "X-RateLimit-", v.states[0], dateOf(v.states[0], v.clock))
 	}},
-	{"GitHub", true, func(h http.Header, states []state, clock time.Time) {
-		s := states[0]
-		writeThree(h, "X-RateLimit-", s, unixReset(s, clock))
+	{"GitHub", true, func(h http.Header, v *visit) {
+		s := v.states[0]
+		writeThree(h, "X-RateLimit-", s, unixOf(s, v.clock))
 		_, resource, _ := strings.Cut(s.policy.Name, "/")
 		h.Set("X-RateLimit-Used", strconv.FormatInt(s.policy.Quota-s.remaining, 10))
 		h.Set("X-RateLimit-Resource", "core"+resource)
 	}},
-	{"OpenAI", false, func(h http.Header, states []state, _ time.Time) { likeOpenAI(h, &visit{states: states[:1]}) }},
-	{"Anthropic", true, func(h http.Header, states []state, clock time.Time) {
-		s, prefix := states[0], "anthropic-ratelimit-requests-"
-		h.Set(prefix+"limit", strconv.FormatInt(s.policy.Quota, 10))
-		h.Set(prefix+"remaining", strconv.FormatInt(s.remaining, 10))
-		h.Set(prefix+"reset", clock.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
-	}},
-	{"Discord", false, func(h http.Header, states []state, clock time.Time) {
-		s := states[0]
-		writeThree(h, "X-RateLimit-", s, fmt.Sprintf("%.3f", float64(clock.Add(s.reset).UnixMilli())/1000))
+	{"OpenAI", false, likeOpenAI},
+	{"Anthropic", true, likeAnthropic},
+	{"Discord", false, func(h http.Header, v *visit) {
+		s := v.states[0]
+		writeThree(h, "X-RateLimit-", s, fmt.Sprintf("%.3f", float64(v.clock.Add(s.reset).UnixMilli())/1000))
 		h.Set("X-RateLimit-Reset-After", fmt.Sprintf("%.3f", s.reset.Seconds()))
 		h.Set("X-RateLimit-Bucket", "abcd1234")
 	}},
-	{"no fields", false, func(http.Header, []state, time.Time) {}},
+	{"no fields", false, silent},
 }
+
+func policyWithWindow(s state) string { return fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window) }
 
 func writeThree(h http.Header, prefix string, s state, reset string) {
 	h.Set(prefix+"Limit", strconv.FormatInt(s.policy.Quota, 10))
@@ -174,8 +171,13 @@ func writeThree(h http.Header, prefix string, s state, reset string) {
 	h.Set(prefix+"Reset", reset)
 }
 
+// wholeSeconds, unixOf and dateOf round up.
 func wholeSeconds(d time.Duration) string { return ratelimit.CeilSeconds(d).String() }
 
-func unixReset(s state, clock time.Time) string {
+func unixOf(s state, clock time.Time) string {
 	return strconv.FormatInt(clock.Add(s.reset+time.Second-1).Unix(), 10)
+}
+
+func dateOf(s state, clock time.Time) string {
+	return clock.Add(s.reset + time.Second - 1).UTC().Format(time.RFC3339)
 }

@@ -27,7 +27,7 @@ type wanted struct {
 }
 
 // short is a server with short responses over a bad network.
-func short(limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int) func() *server {
+func short(limit func() limiter, say func(http.Header, *visit), refuse refusal) func() *server {
 	return func() *server {
 		return &server{limit: limit(), say: say, refuse: refuse, work: lasts(0), way: 150 * time.Millisecond, loses: 0.05}
 	}
@@ -39,7 +39,7 @@ func lasts(d time.Duration) func(int) time.Duration { return func(int) time.Dura
 // slow is a server with slow responses over a good network.
 func slow(limit func() limiter, work time.Duration) func() *server {
 	return func() *server {
-		return &server{limit: limit(), say: current, refuse: refuseTooMany, work: lasts(work)}
+		return &server{limit: limit(), say: current, refuse: tooMany, work: lasts(work)}
 	}
 }
 
@@ -77,40 +77,40 @@ func random(s *state, rnd *rand.Rand) {
 // shortAnswers: 300 jobs, 20 workers, up to 150 ms each way, 5 % lost.
 var shortAnswers = []scenario{
 	{name: "fixed window, 50 per 10 s", ideal: 50, load: jobs300,
-		server: short(fifty, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
+		server: short(fifty, current, tooMany), wanted: wanted{seconds: 62, refused: 0}},
 	{name: "sliding window, 50 per 10 s", ideal: 50, load: jobs300,
-		server: short(sliding(50, 10*time.Second), current, refuseTooMany), wanted: wanted{seconds: 66, refused: 0}},
+		server: short(sliding(50, 10*time.Second), current, tooMany), wanted: wanted{seconds: 66, refused: 0}},
 	{name: "token bucket, 5/s, burst 50, t is the next unit", ideal: 50, load: jobs300,
-		server: short(tokens(5, 50, false), current, refuseTooMany), wanted: wanted{seconds: 54, refused: 0}},
+		server: short(tokens(5, 50, false), current, tooMany), wanted: wanted{seconds: 54, refused: 0}},
 	{name: "GCRA, 5/s, burst 10, t is until full", ideal: 58, load: jobs300,
-		server: short(tokens(5, 10, true), current, refuseTooMany), wanted: wanted{seconds: 71, refused: 0}},
+		server: short(tokens(5, 10, true), current, tooMany), wanted: wanted{seconds: 71, refused: 0}},
 	{name: "GCRA, 20/s, burst 1, t is the next unit", ideal: 15, load: jobs300,
-		server: short(tokens(20, 1, false), current, refuseTooMany), wanted: wanted{seconds: 60, refused: 60},
+		server: short(tokens(20, 1, false), current, tooMany), wanted: wanted{seconds: 60, refused: 60},
 		note: "each answer announces that nothing remains for a second, because 50 ms are rounded up. A client that obeys sends one request a second, and takes 300 s", reached: 350},
 	{name: "10 per 1 s and 50 per 10 s", ideal: 50, load: jobs300,
-		server: short(func() limiter { return several{fixed(10, time.Second)(), fifty()} }, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
+		server: short(func() limiter { return several{fixed(10, time.Second)(), fifty()} }, current, tooMany), wanted: wanted{seconds: 62, refused: 0}},
 	{name: "5 at a time, 503 and Retry-After: 1", ideal: 12, load: jobs300,
 		server: func() *server {
-			s := short(func() limiter { return &concurrent{slots: 5} }, silent, refuseUnavailable)()
+			s := short(func() limiter { return &concurrent{slots: 5} }, silent, refusal{http.StatusServiceUnavailable, inASecond})()
 			s.work = lasts(200 * time.Millisecond)
 			return s
 		}, wanted: wanted{seconds: 30, refused: 60}},
 	{name: "fixed window, X-RateLimit with a Unix reset", ideal: 50, load: jobs300,
-		server: short(fifty, inForm("X-RateLimit, Unix", 0, true), refuseTooMany), wanted: wanted{seconds: 62, refused: 3.4}},
+		server: short(fifty, inForm("X-RateLimit, Unix", 0, true), tooMany), wanted: wanted{seconds: 62, refused: 3.4}},
 	{name: "the same, its clock 2 min behind, no Date", ideal: 50, load: jobs300,
-		server: short(fifty, inForm("X-RateLimit, Unix", -2*time.Minute, false), refuseTooMany), wanted: wanted{seconds: 63, refused: 42}},
+		server: short(fifty, inForm("X-RateLimit, Unix", -2*time.Minute, false), tooMany), wanted: wanted{seconds: 63, refused: 42}},
 	{name: "GitHub's 403 with nothing remaining", ideal: 50, load: jobs300,
-		server: short(fifty, inForm("GitHub", 0, true), refuseForbidden), wanted: wanted{seconds: 62, refused: 4}},
+		server: short(fifty, inForm("GitHub", 0, true), refusal{http.StatusForbidden, silent}), wanted: wanted{seconds: 62, refused: 4}},
 	{name: "fixed window, 429 and Retry-After alone", ideal: 50, load: jobs300,
-		server: short(fifty, silent, refuseRetryAfter), wanted: wanted{seconds: 62, refused: 60}},
+		server: short(fifty, silent, refusal{http.StatusTooManyRequests, untilReset}), wanted: wanted{seconds: 62, refused: 60}},
 	{name: "fixed window, 429 alone", ideal: 50, load: jobs300,
-		server: short(fifty, silent, refuseTooMany), wanted: wanted{seconds: 63, refused: 85}},
+		server: short(fifty, silent, tooMany), wanted: wanted{seconds: 63, refused: 85}},
 	{name: "fixed window, says twice what remains", ideal: 50, load: jobs300,
-		server: short(fifty, untrue(twice), refuseTooMany), wanted: wanted{seconds: 62, refused: 28}},
+		server: short(fifty, untrue(twice), tooMany), wanted: wanted{seconds: 62, refused: 28}},
 	{name: "fixed window, always says r=50", ideal: 50, load: jobs300,
-		server: short(fifty, untrue(always), refuseTooMany), wanted: wanted{seconds: 63, refused: 90}},
+		server: short(fifty, untrue(always), tooMany), wanted: wanted{seconds: 63, refused: 90}},
 	{name: "fixed window, random r and t", loses: "Transport obeys numbers that mean nothing", ideal: 50, load: jobs300,
-		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 84, refused: 38}},
+		server: short(fifty, untrue(random), tooMany), wanted: wanted{seconds: 84, refused: 38}},
 }
 
 // first is an unlimited server for 50 requests at once.
@@ -137,7 +137,7 @@ var slowAnswers = []scenario{
 		server: slow(weighted(50, 10*time.Second, true), 50*time.Millisecond), wanted: wanted{seconds: 102, refused: 5}},
 	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests are sent before anything is known, and the other requests wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5},
 		server: func() *server {
-			return &server{limit: unlimited(), say: accepted, work: lasts(500 * time.Millisecond)}
+			return &server{limit: unlimited(), say: inASecond, work: lasts(500 * time.Millisecond)}
 		}, wanted: wanted{seconds: 3, refused: 0}},
 	{name: "no fields; 0.7 s; 10 × 5", ideal: 3.5, load: load{workers: 10, each: 5},
 		server: func() *server {

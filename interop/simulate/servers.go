@@ -323,6 +323,7 @@ func unlimited() limiter { return several{} }
 // of the try, not on the order of goroutines.
 type visit struct {
 	now    time.Time // of the decision
+	clock  time.Time // the same by the clock of the server
 	number int       // how many requests were decided before
 	served bool
 	states []state
@@ -336,8 +337,9 @@ type server struct {
 	each   []limiter // instead of limit: one limiter for each node or path; nodes are chosen at random
 	paths  bool      // each has one limiter for each path
 	oddity oddity
-	say    func(http.Header, *visit)      // writes fields on every response
-	refuse func(http.Header, *visit) int  // writes fields on refusals, and returns the status
+	say    func(http.Header, *visit) // writes fields on every response
+	refuse refusal
+	skew   time.Duration                  // of its clock
 	work   func(number int) time.Duration // how long the handler works; number counts served requests from 0
 	way    time.Duration                  // the longest time from client to server, and back; half of it on average
 	loses  float64                        // the part of lost requests; half of them are lost after they were served
@@ -417,11 +419,11 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 		return nil, context.Cause(req.Context())
 	}
 	s.say(resp.Header, v)
-	switch {
-	case !v.served:
-		resp.StatusCode = s.refuse(resp.Header, v)
-	default:
+	if v.served {
 		s.oddity.spoil(resp, rnd)
+	} else {
+		s.refuse.write(resp.Header, v)
+		resp.StatusCode = s.refuse.status
 	}
 	return resp, nil
 }
@@ -488,7 +490,7 @@ func (s *server) allows(l limiter, req *http.Request) bool {
 func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work time.Duration, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v = &visit{now: time.Now(), number: len(s.events), rnd: rnd}
+	v = &visit{now: time.Now(), clock: time.Now().Add(s.skew), number: len(s.events), rnd: rnd}
 	v.served, done = try(l, v.now, costs)
 	v.states = l.state(v.now)
 	if !v.served {
