@@ -141,7 +141,7 @@ func (s *scene) drawRefusal() {
 
 // scenario returns the drawn server and load.
 func (s *scene) scenario(kinds []string) scenario {
-	jobs := s.jobs()
+	jobs := s.load.total()
 	// The quota without the part of other clients is enough for the jobs within longestIdeal.
 	least := float64(jobs) / (1 - s.others) * s.window.Seconds() / longestIdeal.Seconds()
 	s.quota = max(s.quota, int64(math.Ceil(least)))
@@ -189,8 +189,6 @@ func (s *scene) longer() time.Duration {
 	}
 	return 0
 }
-
-func (s *scene) jobs() int { return max(s.load.jobs, s.load.each*s.load.workers) }
 
 // write writes the fields of an answer.
 func (s *scene) write(h http.Header, v *visit) {
@@ -280,8 +278,8 @@ var oddities = []oddityKind{
 	{name: "all at once", add: func(s *scene) { s.load = load{workers: int(s.among(100, 1500)), each: 1, timeout: s.load.timeout} }},
 	{name: "one after the other", add: func(s *scene) {
 		rate := float64(s.quota) / s.window.Seconds() * s.among(0.5, 1.5)
-		s.load.each, s.load.workers = 1, s.jobs()
-		s.load.apart = min(time.Duration(float64(time.Second)/rate), longestIdeal/time.Duration(s.jobs()))
+		s.load.each, s.load.workers = 1, s.load.total()
+		s.load.apart = min(time.Duration(float64(time.Second)/rate), longestIdeal/time.Duration(s.load.total()))
 	}},
 	{name: "callers that give up", add: func(s *scene) { s.load.cancelled = s.seconds(0.1, 10) }},
 	{name: "timeouts", add: func(s *scene) {
@@ -311,7 +309,7 @@ func (s *scene) change(back bool, part float64) {
 	factor := []float64{0.25, 0.5, 2, 4}[s.rnd.IntN(4)]
 	s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
 		return func(quota int64) limiter {
-			every := time.Duration(part * float64(s.jobs()) / float64(quota) * float64(s.window))
+			every := time.Duration(part * float64(s.load.total()) / float64(quota) * float64(s.window))
 			return changing(limit(quota), limit(max(1, int64(factor*float64(quota)))), max(every, time.Second), back)
 		}
 	})

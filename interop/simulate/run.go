@@ -38,6 +38,9 @@ type load struct {
 	costs     func(seed uint64, job int) []cost
 }
 
+// total returns the number of all jobs.
+func (l load) total() int { return max(l.jobs, l.each*l.workers) }
+
 // A cost is the cost of a job for a limit in a unit other than requests.
 type cost struct {
 	field            string
@@ -69,31 +72,53 @@ func run(t *testing.T, l load, c client, newServer func() *server, seed uint64) 
 }
 
 func (l load) run(s *server, c client, seed uint64) result {
-	office := &office{load: l, workers: make([]worker, l.workers)}
+	o := &office{load: l, client: c, rt: c.make(s), seed: seed, workers: make([]worker, l.workers)}
 	var all sync.WaitGroup
-	rt := c.make(s)
-	for i := range office.workers {
-		w := &office.workers[i]
-		w.rt, w.obeys, w.seed = rt, c.obeys, seed
+	for i := range o.workers {
 		all.Go(func() {
 			// This makes the order of the first requests independent of the scheduler.
 			time.Sleep(time.Duration(i) * max(l.apart, time.Microsecond))
 			if l.begins != nil {
 				time.Sleep(l.begins[i])
 			}
-			w.work(office)
+			o.work(&o.workers[i])
 		})
 	}
 	all.Wait()
-	return office.result(s)
+	return o.result(s)
 }
 
 // An office hands out jobs.
 type office struct {
 	load
+	client
+	rt      http.RoundTripper
+	seed    uint64
+	workers []worker
 	mu      sync.Mutex
 	handed  int
-	workers []worker
+}
+
+// A worker does one job after the other.
+type worker struct {
+	done    int           // jobs
+	longest time.Duration // of them
+	end     time.Time     // of the last
+}
+
+func (o *office) work(w *worker) {
+	for {
+		job, ok := o.next(w)
+		if !ok {
+			return
+		}
+		begin := time.Now()
+		done := o.do(job)
+		w.end = time.Now()
+		if done {
+			w.done, w.longest = w.done+1, max(w.longest, w.end.Sub(begin))
+		}
+	}
 }
 
 // next returns the number of a worker's next job.
@@ -102,7 +127,7 @@ func (o *office) next(w *worker) (job int, ok bool) {
 	defer o.mu.Unlock()
 	job = o.handed
 	switch {
-	case o.within > 0 && time.Since(epoch) > o.within:
+	case o.late():
 	case o.each > 0:
 		ok = w.done < o.each
 	default:
@@ -114,30 +139,8 @@ func (o *office) next(w *worker) (job int, ok bool) {
 	return job, ok
 }
 
-// A worker does one job after the other.
-type worker struct {
-	rt      http.RoundTripper
-	obeys   bool // Retry-After
-	seed    uint64
-	done    int           // jobs
-	longest time.Duration // of them
-	end     time.Time     // of the last
-}
-
-func (w *worker) work(o *office) {
-	for {
-		job, ok := o.next(w)
-		if !ok {
-			return
-		}
-		begin := time.Now()
-		done := w.do(o, job)
-		w.end = time.Now()
-		if done {
-			w.done, w.longest = w.done+1, max(w.longest, w.end.Sub(begin))
-		}
-	}
-}
+// late reports whether jobs are given up.
+func (o *office) late() bool { return o.within > 0 && time.Since(epoch) > o.within }
 
 // Between the tries of a job, a worker waits up to firstBackoff·2^k, and at most maxBackoff.
 const (
@@ -146,15 +149,12 @@ const (
 )
 
 // do tries a job until it is done or given up.
-func (w *worker) do(o *office, job int) bool {
-	rnd := rand.New(rand.NewPCG(^w.seed, uint64(job)))
+func (o *office) do(job int) bool {
+	rnd := rand.New(rand.NewPCG(^o.seed, uint64(job)))
 	for try := 0; ; try++ {
-		ok, wait := w.try(o, job, try == 0)
-		if ok {
-			return true
-		}
-		if o.within > 0 && time.Since(epoch) > o.within {
-			return false
+		ok, wait := o.try(job, try == 0)
+		if ok || o.late() {
+			return ok
 		}
 		pause := time.Duration(rnd.Float64() * float64(min(firstBackoff<<min(try, 10), maxBackoff)))
 		if wait > 0 {
@@ -164,9 +164,9 @@ func (w *worker) do(o *office, job int) bool {
 	}
 }
 
-// try sends the request of a job, and reports whether it was served. If the worker obeys the
+// try sends the request of a job, and reports whether it was served. If the workers obey the
 // server, wait is the wait that the server asks for.
-func (w *worker) try(o *office, job int, first bool) (ok bool, wait time.Duration) {
+func (o *office) try(job int, first bool) (ok bool, wait time.Duration) {
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
 	timeout := o.timeout
 	if first && o.cancelled > 0 && job%5 == 0 {
@@ -186,18 +186,18 @@ func (w *worker) try(o *office, job int, first bool) (ok bool, wait time.Duratio
 	}
 	req.Header.Set(jobField, strconv.Itoa(job))
 	if o.costs != nil {
-		for _, c := range o.costs(w.seed, job) {
+		for _, c := range o.costs(o.seed, job) {
 			req.Header.Set(c.field, strconv.FormatInt(c.estimated, 10))
 			req = req.WithContext(context.WithValue(req.Context(), costKey{}, append(costsOf(req), c)))
 		}
 	}
-	resp, err := (&http.Client{Transport: w.rt}).Do(req)
+	resp, err := (&http.Client{Transport: o.rt}).Do(req)
 	if err != nil {
 		return false, 0
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
-	if w.obeys && resp.StatusCode != http.StatusOK {
+	if o.obeys && resp.StatusCode != http.StatusOK {
 		wait, _ = ratelimit.ParseRetryAfter(resp.Header, time.Now())
 	}
 	return err == nil && resp.StatusCode == http.StatusOK, wait

@@ -36,11 +36,9 @@ func short(limit func() limiter, say func(http.Header, *visit), refuse refusal) 
 // lasts is the work of a handler that always takes the same time.
 func lasts(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// slow is a server with slow responses over a good network.
-func slow(limit func() limiter, work time.Duration) func() *server {
-	return func() *server {
-		return &server{limit: limit(), say: current, refuse: tooMany, work: lasts(work)}
-	}
+// near is a server behind a network that takes up to way in each direction, and loses nothing.
+func near(way time.Duration, limit func() limiter, say func(http.Header, *visit), refuse refusal, work time.Duration) func() *server {
+	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work), way: way} }
 }
 
 func fixed(quota int64, window time.Duration) func() limiter {
@@ -113,43 +111,36 @@ var shortAnswers = []scenario{
 		server: short(fifty, untrue(random), tooMany), wanted: wanted{seconds: 84, refused: 38}},
 }
 
-// first is an unlimited server for 50 requests at once.
-func first(work func(int) time.Duration) func() *server {
-	return func() *server { return &server{limit: unlimited(), say: silent, work: work} }
-}
-
 // slowAnswers: a language model, a report. Nothing is lost, and the network takes no time.
 var slowAnswers = []scenario{
 	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "the first answer of a window takes 3 s, and other requests wait for it. The tokens that flow in meanwhile are lost", ideal: 22, load: load{workers: 25, each: 4},
-		server: slow(tokens(5, 5, false), 3*time.Second), wanted: wanted{seconds: 60, refused: 20}},
+		server: near(0, tokens(5, 5, false), current, tooMany, 3*time.Second), wanted: wanted{seconds: 60, refused: 20}},
 	{name: "token bucket, 5/s, burst 5; 20 s; 50 × 4", ideal: 80, load: load{workers: 50, each: 4},
-		server: slow(tokens(5, 5, false), 20*time.Second), wanted: wanted{seconds: 150, refused: 40}},
+		server: near(0, tokens(5, 5, false), current, tooMany, 20*time.Second), wanted: wanted{seconds: 150, refused: 40}},
 	{name: "1000 per second, never near it; 2 s; 50 × 10", ideal: 20, load: load{workers: 50, each: 10},
-		server: slow(fixed(1000, time.Second), 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
+		server: near(0, fixed(1000, time.Second), current, tooMany, 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
 	{name: "the same, with a MaxWait of 1 s", ideal: 20, load: load{workers: 50, each: 10}, maxWait: time.Second,
-		server: slow(fixed(1000, time.Second), 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
+		server: near(0, fixed(1000, time.Second), current, tooMany, 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
 	{name: "fixed window, 100 per 10 s; 2 s; 30 × 10", ideal: 22, load: load{workers: 30, each: 10},
-		server: slow(fixed(100, 10*time.Second), 2*time.Second), wanted: wanted{seconds: 26, refused: 0},
+		server: near(0, fixed(100, 10*time.Second), current, tooMany, 2*time.Second), wanted: wanted{seconds: 26, refused: 0},
 		note: "the last 100 of 300 requests are not allowed before 20 s. 30 workers need four rounds of 2 s for them, so 28 s is the least for any client. The rest is a reset that is 2 s old when it arrives, and the probe of each window", reached: 37},
 	{name: "weighted window, 50 per 10 s; 50 ms; 20 × 15", ideal: 60, load: load{workers: 20, each: 15},
-		server: slow(weighted(50, 10*time.Second, false), 50*time.Millisecond), wanted: wanted{seconds: 66, refused: 0}},
+		server: near(0, weighted(50, 10*time.Second, false), current, tooMany, 50*time.Millisecond), wanted: wanted{seconds: 66, refused: 0}},
 	{name: "the same, announced as a fixed window", loses: "Transport waits for the end of each window, as the server asks", ideal: 60, load: load{workers: 20, each: 15},
-		server: slow(weighted(50, 10*time.Second, true), 50*time.Millisecond), wanted: wanted{seconds: 102, refused: 5}},
+		server: near(0, weighted(50, 10*time.Second, true), current, tooMany, 50*time.Millisecond), wanted: wanted{seconds: 102, refused: 5}},
 	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests are sent before anything is known, and the other requests wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5},
-		server: func() *server {
-			return &server{limit: unlimited(), say: inASecond, work: lasts(500 * time.Millisecond)}
-		}, wanted: wanted{seconds: 3, refused: 0}},
+		server: near(0, unlimited, inASecond, tooMany, 500*time.Millisecond), wanted: wanted{seconds: 3, refused: 0}},
 	{name: "no fields; 0.7 s; 10 × 5", ideal: 3.5, load: load{workers: 10, each: 5},
-		server: func() *server {
-			return &server{limit: unlimited(), say: silent, work: lasts(700 * time.Millisecond)}
-		}, wanted: wanted{seconds: 3.5, refused: 0}},
+		server: near(0, unlimited, silent, tooMany, 700*time.Millisecond), wanted: wanted{seconds: 3.5, refused: 0}},
 	{name: "no fields; 0.2 s; 50 at once", ideal: 0.2, load: load{workers: 50, each: 1},
-		server: first(lasts(200 * time.Millisecond)), wanted: wanted{seconds: 0.4}},
+		server: near(0, unlimited, silent, tooMany, 200*time.Millisecond), wanted: wanted{seconds: 0.4}},
 	{name: "the same, where the first five connections are reset", ideal: 0.2, load: load{workers: 50, each: 1},
-		server: first(func(number int) time.Duration {
-			if number < 5 {
-				return reset
-			}
-			return 200 * time.Millisecond
-		}), wanted: wanted{seconds: 0.4}},
+		server: func() *server {
+			return &server{limit: unlimited(), say: silent, work: func(number int) time.Duration {
+				if number < 5 {
+					return reset
+				}
+				return 200 * time.Millisecond
+			}}
+		}, wanted: wanted{seconds: 0.4}},
 }

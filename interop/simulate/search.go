@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func (k *set) compare(t *testing.T, number uint64) meeting {
 	best := m.oracle
 	for _, c := range rivals {
 		r := run(t, sc.load, c, sc.server, number)
-		jobs := max(sc.load.jobs, sc.load.each*sc.load.workers)
+		jobs := sc.total()
 		f := found{
 			refused: float64(r.refused) / float64(jobs), longest: r.longest.Seconds() / oracle.longest.Seconds(),
 			seconds: r.time.Seconds(), ended: r.done == jobs,
@@ -142,21 +143,26 @@ func search(t *testing.T, w io.Writer, n int, first uint64, details bool) {
 		k := &sets[i]
 		all := k.meet(t, n, first)
 		var judged, apart []meeting
+		reasons := map[string]bool{}
 		for _, m := range all {
 			if m.aside == "" {
 				judged = append(judged, m)
 			} else {
-				apart = append(apart, m)
+				apart, reasons[m.aside] = append(apart, m), true
 			}
 		}
 		fmt.Fprintf(w, "The %s set: %d random servers and loads, from number %d on; %d of them are obeyed on purpose. The others:\n\n", k.name, n, first, len(apart))
 		writeRivals(w, judged)
 		writeGoals(w, k, summarize(judged, 0))
 		fmt.Fprint(w, "\nTransport with each kind of server:\n\n")
-		writeKinds(w, k.names(), judged, func(m *meeting) []string { return m.kinds })
+		var kinds []string
+		for _, o := range k.kinds {
+			kinds = append(kinds, o.name)
+		}
+		writeKinds(w, kinds, judged, func(m *meeting) []string { return m.kinds })
 		if len(apart) > 0 {
 			fmt.Fprint(w, "\nTransport with the servers that are obeyed on purpose:\n\n")
-			writeKinds(w, reasons(apart), apart, func(m *meeting) []string { return []string{m.aside} })
+			writeKinds(w, slices.Sorted(maps.Keys(reasons)), apart, func(m *meeting) []string { return []string{m.aside} })
 		}
 		if details {
 			writeDetails(w, all)
@@ -221,23 +227,6 @@ func percentile(list []meeting, j int, p float64, of func(found) float64) float6
 	}
 	slices.Sort(values)
 	return values[int(math.Ceil(p*float64(len(values))))-1]
-}
-
-func (k *set) names() (names []string) {
-	for _, o := range k.kinds {
-		names = append(names, o.name)
-	}
-	return names
-}
-
-func reasons(list []meeting) (names []string) {
-	for i := range list {
-		if !slices.Contains(names, list[i].aside) {
-			names = append(names, list[i].aside)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 func writeKinds(w io.Writer, names []string, list []meeting, of func(*meeting) []string) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // A figure is the mean result of a client in a scenario.
@@ -95,25 +94,12 @@ func writeScenarios(t *testing.T, w io.Writer, rows []scenario, seeds int) {
 	writeTable(w, head, times)
 	fmt.Fprintln(w)
 	for _, n := range notes {
-		writeItem(w, n)
+		fmt.Fprintln(w, "-", n)
 	}
 }
 
 // title returns the first cell of a row.
 func (sc *scenario) title() string { return fmt.Sprintf("%s (%v)", sc.name, sc.ideal) }
-
-// writeItem writes an item of a list, in lines of at most 100 characters.
-func writeItem(w io.Writer, text string) {
-	line := "-"
-	for _, word := range strings.Fields(text) {
-		if utf8.RuneCountInString(line+" "+word) > 100 {
-			fmt.Fprintln(w, line)
-			line = " "
-		}
-		line += " " + word
-	}
-	fmt.Fprintln(w, line)
-}
 
 func writeTable(w io.Writer, head []string, rows [][]string) {
 	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))

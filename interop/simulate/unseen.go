@@ -193,7 +193,7 @@ func (s *scene) wrap(wrap func(l limiter, quota int64) limiter) {
 func (s *scene) part(least, most float64) func(quota int64) time.Duration {
 	part := s.among(least, most)
 	return func(quota int64) time.Duration {
-		return max(time.Duration(part*float64(s.jobs())/float64(quota)*float64(s.window)), time.Second)
+		return max(time.Duration(part*float64(s.load.total())/float64(quota)*float64(s.window)), time.Second)
 	}
 }
 
@@ -209,7 +209,7 @@ func (s *scene) arrive() {
 	if kind > 1 {
 		return
 	}
-	jobs := s.jobs()
+	jobs := s.load.total()
 	gap := min(s.window.Seconds()/float64(s.quota)*s.among(0.5, 1.5), longestIdeal.Seconds()/float64(jobs))
 	s.load.each, s.load.workers, s.load.begins = 1, jobs, make([]time.Duration, jobs)
 	at := 0.0
