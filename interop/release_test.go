@@ -2,9 +2,12 @@ package interop
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,8 +17,8 @@ import (
 )
 
 // The modules of the last commit are released to a proxy of files, fetched into an empty
-// folder, and used as in a new project. The replace line in fleet/go.mod is only for this
-// repository.
+// folder, and used as in a new project. The program at the beginning of README.md prints the output
+// in README.md. The replace line in fleet/go.mod is only for this repository.
 func TestRelease(t *testing.T) {
 	released := module.Version{Path: "github.com/httpfields/ratelimit", Version: "v0.1.0"}
 	root, err := filepath.Abs("..")
@@ -42,8 +45,14 @@ func TestRelease(t *testing.T) {
 	run("get", released.Path+"@"+released.Version)
 	require.Equal(t, released.String()+"\n", strings.ReplaceAll(run("list", "-m", released.Path), " ", "@"))
 
-	require.NoError(t, os.WriteFile(filepath.Join(empty, "main.go"), []byte(newcomer), 0o600))
-	require.Equal(t, "12s limit\n", run("run", "."))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("RateLimit-Policy", `"burst";q=100;w=60, "daily";q=1000;w=86400`)
+		w.Header().Set("RateLimit", `"burst";r=37;t=12, "daily";r=990;t=80000`)
+	}))
+	defer server.Close()
+	program := inReadme(t, "(?s)```go\n(package main\n.*?)```\n\n[^\n]*\n\n```\n(.*?)```")
+	require.NoError(t, os.WriteFile(filepath.Join(empty, "main.go"), []byte(program[1]), 0o600))
+	require.Equal(t, program[2], run("run", ".", server.URL))
 
 	requireCommand(t, empty, append(env, "GOBIN="+filepath.Join(empty, "bin")), released)
 
@@ -63,32 +72,10 @@ func requireCommand(t *testing.T, dir string, env []string, released module.Vers
 	command(t, dir, env, "go", "install", released.Path+"/cmd/ratelimit@"+released.Version)
 	program := filepath.Join(dir, "bin", "ratelimit")
 	require.Contains(t, command(t, dir, env, program, "version"), "ratelimit "+released.Version+"\n")
-	require.Contains(t, command(t, dir, env, program, "-h"), "\n  inspect ")
-	for _, verb := range []string{"probe", "proxy"} {
-		require.Contains(t, command(t, dir, env, program, verb, "-h"), "\nExamples:\n")
-	}
-
 	capture := filepath.Join(dir, "capture.http")
 	require.NoError(t, os.WriteFile(capture, []byte("HTTP/1.1 200 OK\r\nRateLimit: \"burst\";r=0;t=12\r\n\r\n"), 0o600))
 	require.Contains(t, command(t, dir, env, program, "inspect", "-lint", capture), "Wait 12s (RateLimit \"burst\" is exhausted).\n")
 }
-
-const newcomer = `package main
-
-import (
-	"fmt"
-	"net/http"
-	"time"
-
-	"github.com/httpfields/ratelimit"
-)
-
-func main() {
-	resp := &http.Response{Header: http.Header{"Ratelimit": {"\"burst\";r=0;t=12"}}}
-	a := ratelimit.Advise(resp, time.Now())
-	fmt.Println(a.Wait, a.Source)
-}
-`
 
 // publish writes a version into the folder of the proxy.
 func publish(t *testing.T, m module.Version, tree, proxy string) {
@@ -119,4 +106,20 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s %s: %s%s", name, strings.Join(args, " "), stderr.String(), out)
 	return string(out)
+}
+
+// README.md shows the actual output of the command.
+func TestReadmeInspect(t *testing.T) {
+	shown := inReadme(t, "(?s)```sh\ngo run (./cmd/ratelimit) (inspect) ([^\n]*)\n```\n\n```\n(.*?)```")
+	require.Equal(t, shown[4], command(t, "..", nil, "go", append([]string{"run"}, shown[1:4]...)...))
+}
+
+// inReadme returns the parts of README.md that match a pattern.
+func inReadme(t *testing.T, pattern string) []string {
+	t.Helper()
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	found := regexp.MustCompile(pattern).FindStringSubmatch(string(readme))
+	require.NotNil(t, found)
+	return found
 }
