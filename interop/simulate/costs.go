@@ -61,47 +61,39 @@ func estimated(seed uint64, job int) []cost {
 	return []cost{{costField, int64(float64(n) * off), n}}
 }
 
-// A model serves requests that cost tokens.
-func model(say func(http.Header, *visit), limits ...limiter) *server {
-	return &server{limit: append(several{&bucket{perSecond: 500.0 / 60, burst: 500}}, limits...), say: say, refuse: refusal{http.StatusTooManyRequests, untilServed}, work: lasts(answerTime)}
+// model returns a server of a model: requests have a bucket, and tokens have limits of their own. If
+// untilFull, the reset of the requests is when the bucket is full.
+func model(say func(http.Header, *visit), untilFull bool, limits ...func() limiter) func() *server {
+	return func() *server {
+		all := several{&bucket{perSecond: 500.0 / 60, burst: 500, untilFull: untilFull}}
+		for _, limit := range limits {
+			all = append(all, limit())
+		}
+		return &server{limit: all, say: say, refuse: refusal{http.StatusTooManyRequests, untilServed}, work: lasts(answerTime)}
+	}
 }
 
-func tokenBucket(name, field string, perMinute float64, untilFull bool) *bucket {
-	return &bucket{perSecond: perMinute / 60, burst: perMinute, untilFull: untilFull, meter: meter{name, field}}
+func tokenBucket(name, field string, perMinute float64, untilFull bool) func() limiter {
+	return func() limiter {
+		return &bucket{perSecond: perMinute / 60, burst: perMinute, untilFull: untilFull, meter: meter{name, field}}
+	}
 }
 
-func openAI() *server {
-	s := model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute, true))
-	s.limit.(several)[0].(*bucket).untilFull = true
-	return s
-}
-
-func openAINext() *server {
-	return model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute, false))
-}
-
-func currentTokens() *server {
-	return model(current, tokenBucket("tokens", costField, tokensPerMinute, false))
-}
-
-func anthropic() *server {
-	dated := func(h http.Header, v *visit) {
+var (
+	untilNext     = tokenBucket("tokens", costField, tokensPerMinute, false)
+	openAI        = model(likeOpenAI, true, tokenBucket("tokens", costField, tokensPerMinute, true))
+	currentTokens = model(current, false, untilNext)
+	anthropic     = model(func(h http.Header, v *visit) {
 		likeAnthropic(h, v)
 		h.Set("Date", v.now.UTC().Format(http.TimeFormat))
-	}
-	s := model(dated, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4, true), tokenBucket("output-tokens", outputField, tokensPerMinute/4, true))
-	s.limit.(several)[0].(*bucket).untilFull = true
-	return s
-}
-
-func othersTake() *server {
-	b := tokenBucket("tokens", costField, tokensPerMinute, false)
-	return model(current, withOthers(b, time.Second, 1, []cost{{costField, 150, 150}}))
-}
-
-func tokenWindow() *server {
-	return model(current, &fixedWindow{quota: tokensPerMinute, window: time.Minute, meter: meter{"tokens", costField}})
-}
+	}, true, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4, true), tokenBucket("output-tokens", outputField, tokensPerMinute/4, true))
+	othersTake = model(current, false, func() limiter {
+		return withOthers(untilNext(), time.Second, 1, []cost{{costField, 150, 150}})
+	})
+	tokenWindow = model(current, false, func() limiter {
+		return &fixedWindow{quota: tokensPerMinute, window: time.Minute, meter: meter{"tokens", costField}}
+	})
+)
 
 func tokenLoad(workers int, costs func(uint64, int) []cost) load {
 	return load{workers: workers, jobs: 300, costs: costs}
@@ -111,7 +103,7 @@ func tokenLoad(workers int, costs func(uint64, int) []cost) load {
 var inTokens = []scenario{
 	{name: "OpenAI's fields; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), server: openAI, wanted: wanted{seconds: 628}},
 	{name: "OpenAI's fields; 40 workers", ideal: 621.7, load: tokenLoad(40, honest), server: openAI, wanted: wanted{seconds: 628}},
-	{name: "the same, where the reset is the next unit; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), server: openAINext, wanted: wanted{seconds: 628, refused: 1}},
+	{name: "the same, where the reset is the next unit; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), server: model(likeOpenAI, false, untilNext), wanted: wanted{seconds: 628, refused: 1}},
 	{name: `current fields, qu="tokens"; 10 workers`, ideal: 621.7, load: tokenLoad(10, honest), server: currentTokens, wanted: wanted{seconds: 628}},
 	{name: `current fields, qu="tokens"; 40 workers`, ideal: 621.7, load: tokenLoad(40, honest), server: currentTokens, wanted: wanted{seconds: 628}},
 	{name: "Anthropic's, input and output apart; 10 workers", ideal: 621.7, load: tokenLoad(10, apart), server: anthropic, wanted: wanted{seconds: 632}},

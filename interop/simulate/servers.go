@@ -174,19 +174,11 @@ func (l *weightedWindow) turn(now time.Time) {
 	}
 }
 
-func (l *weightedWindow) fields(now time.Time) ratelimit.Fields {
-	l.turn(now)
-	left := l.number.Add(l.window).Sub(now)
-	return announce.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields()
-}
-
 func (l *weightedWindow) wait(now time.Time, _ []cost) time.Duration {
-	l.turn(now)
-	left := l.number.Add(l.window).Sub(now).Seconds() / l.window.Seconds()
-	if float64(l.quota-l.used)-float64(l.previous)*left >= 1-1e-9 {
-		return 0
+	if x := l.state(now)[0]; x.remaining == 0 {
+		return max(x.reset, unknown)
 	}
-	return max(l.state(now)[0].reset, unknown)
+	return 0
 }
 
 func (l *weightedWindow) take(_ time.Time, _ []cost, served bool) (done func()) {
@@ -197,10 +189,12 @@ func (l *weightedWindow) take(_ time.Time, _ []cost, served bool) (done func()) 
 }
 
 func (l *weightedWindow) state(now time.Time) []state {
-	limit := l.fields(now).Limits[0]
+	l.turn(now)
+	left := l.number.Add(l.window).Sub(now)
+	limit := announce.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields().Limits[0]
 	reset, _ := limit.Reset.Duration()
 	if l.plain {
-		reset = l.number.Add(l.window).Sub(now)
+		reset = left
 	}
 	return []state{{policyOf(l.quota, l.window), limit.Remaining, reset}}
 }
@@ -410,7 +404,7 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 	}
 	resp := answerOf(req, http.StatusOK)
 	if s.oddity.body > 0 && v.served && req.Context().Err() == nil {
-		resp.Body, done = &slowBody{ctx: req.Context(), takes: s.oddity.body, end: s.locked(done)}, nil
+		resp.Body, done = &slowBody{ctx: req.Context(), takes: s.oddity.body, end: sync.OnceFunc(s.locked(done))}, nil
 	}
 	if done != nil {
 		s.locked(done)()
