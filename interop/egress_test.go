@@ -29,6 +29,21 @@ func buildCommand(t *testing.T) (program string) {
 	return program
 }
 
+// startCommand starts the command, which prints its address in the first line.
+func startCommand(t *testing.T, args ...string) (cmd *exec.Cmd, address string, rest *bufio.Reader) {
+	t.Helper()
+	cmd = exec.Command(buildCommand(t), args...)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	rest = bufio.NewReader(stdout)
+	line, err := rest.ReadString('\n')
+	require.NoError(t, err)
+	return cmd, strings.TrimSpace(line[strings.Index(line, "http://"):]), rest
+}
+
 // An egress is a running ratelimit proxy.
 type egress struct {
 	address string
@@ -39,16 +54,8 @@ type egress struct {
 // startEgress starts the proxy in front of a server, and returns when it listens.
 func startEgress(t *testing.T, to string) *egress {
 	t.Helper()
-	cmd := exec.Command(buildCommand(t), "proxy", "-to", to, "-listen", "127.0.0.1:0")
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	e := &egress{process: cmd.Process, ended: make(chan int, 1)}
-	t.Cleanup(func() { _ = e.process.Kill() })
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	e.address = line[strings.Index(line, "http://") : len(line)-1]
+	cmd, address, _ := startCommand(t, "proxy", "-to", to, "-listen", "127.0.0.1:0")
+	e := &egress{address: address, process: cmd.Process, ended: make(chan int, 1)}
 	go func() {
 		_ = cmd.Wait()
 		e.ended <- cmd.ProcessState.ExitCode()

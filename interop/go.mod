@@ -20,7 +20,6 @@ require (
 	github.com/gofiber/fiber/v2 v2.52.15
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/google/go-github/v88 v88.0.0
-	github.com/gorilla/websocket v1.5.3
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/httpfields/ratelimit v0.0.0
 	github.com/klauspost/compress v1.18.4

@@ -1,11 +1,8 @@
 package interop
 
 import (
-	"bufio"
 	"io"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,21 +16,12 @@ func TestServe(t *testing.T) {
 	for _, name := range []string{"curl", "sh", "node", "python3"} {
 		needProgram(t, name)
 	}
-	program := buildCommand(t)
 	for _, vendor := range []struct{ name, limit, want string }{
 		{"github", `"core";q=3;w=60`, `^200 2\n200 1\n200 0\n403 0 (5\d|6[01])\n$`},
 		{"express", `"3-in-1min";q=3;w=60`, `^200 2\n200 1\n200 0\n429 0 (5\d|60)\n$`},
 	} {
 		t.Run(vendor.name, func(t *testing.T) {
-			serve := exec.CommandContext(t.Context(), program, "serve", "-like", vendor.name, "-limit", vendor.limit, "-key", "Authorization", "-addr", "127.0.0.1:0")
-			serve.Stderr = os.Stderr
-			stdout, err := serve.StdoutPipe()
-			require.NoError(t, err)
-			require.NoError(t, serve.Start())
-			lines := bufio.NewReader(stdout)
-			line, err := lines.ReadString('\n')
-			require.NoError(t, err)
-			address := strings.TrimSpace(line[strings.Index(line, "http://"):])
+			serve, address, lines := startCommand(t, "serve", "-like", vendor.name, "-limit", vendor.limit, "-key", "Authorization", "-addr", "127.0.0.1:0")
 			for _, client := range clients {
 				t.Run(client[0], func(t *testing.T) {
 					got := command(t, ".", nil, client[0], client[1], address)
