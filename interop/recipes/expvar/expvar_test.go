@@ -17,17 +17,9 @@ func TestExpvar(t *testing.T) {
 		Publish("limits", &gate)
 		require.JSONEq(t, `{}`, expvar.Get("limits").String())
 		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Spent().RoundTripper()}}
-		resp, err := client.Get("http://api.example")
-		require.NoError(t, err)
-		resp.Body.Close()
-		done := make(chan error)
-		go func() {
-			_, err := client.Get("http://api.example")
-			done <- err
-		}()
-		synctest.Wait()
+		done := fake.Waiting(t, func() (*http.Response, error) { return client.Get("http://api.example") })
 		require.JSONEq(t, `{"http://api.example": {"reason": "limit", "until": "2000-01-01T00:01:00Z", "queued": 1, "under_way": 0,
 			"advice": "wait 1m0s (limit \"window\";r=0;t=60)"}}`, expvar.Get("limits").String())
-		require.NoError(t, <-done)
+		done()
 	})
 }

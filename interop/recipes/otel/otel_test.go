@@ -21,21 +21,13 @@ func TestOTel(t *testing.T) {
 		rt, err := NewTransport(metric.NewMeterProvider(metric.WithReader(reader)).Meter("test"))
 		require.NoError(t, err)
 		rt.Base = fake.Spent().RoundTripper()
-		get := func() {
+		done := fake.Waiting(t, func() (*http.Response, error) {
 			ctx, span := tracer.Start(t.Context(), "GET")
 			defer span.End()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example", nil)
 			require.NoError(t, err)
-			_, err = rt.RoundTrip(req)
-			require.NoError(t, err)
-		}
-		get()
-		done := make(chan bool)
-		go func() {
-			get()
-			close(done)
-		}()
-		synctest.Wait()
+			return rt.RoundTrip(req)
+		})
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &all))
 		require.Len(t, all.ScopeMetrics[0].Metrics, 1)
@@ -44,7 +36,7 @@ func TestOTel(t *testing.T) {
 		require.EqualValues(t, 1, queued[0].Value)
 		require.Equal(t, attribute.NewSet(attribute.String("key", "http://api.example"), attribute.String("reason", "limit")), queued[0].Attributes)
 
-		<-done
+		done()
 		require.Empty(t, spans.Ended()[0].Events())
 		require.Len(t, spans.Ended()[1].Events(), 1)
 		require.Equal(t, []attribute.KeyValue{

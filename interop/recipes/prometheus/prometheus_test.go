@@ -20,14 +20,7 @@ func TestPrometheus(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(Collector{&gate})
 		client := &http.Client{Transport: &obey.Transport{Gate: &gate, Base: fake.Spent().RoundTripper()}}
-		resp, err := client.Get("http://api.example")
-		require.NoError(t, err)
-		resp.Body.Close()
-		done := make(chan error)
-		go func() {
-			_, err := client.Get("http://api.example")
-			done <- err
-		}()
+		done := fake.Waiting(t, func() (*http.Response, error) { return client.Get("http://api.example") })
 		time.Sleep(20 * time.Second)
 		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP ratelimit_queued Requests that wait.
@@ -37,6 +30,6 @@ ratelimit_queued{key="http://api.example",reason="limit"} 1
 # TYPE ratelimit_wait_seconds gauge
 ratelimit_wait_seconds{key="http://api.example",reason="limit"} 40
 `)))
-		require.NoError(t, <-done)
+		done()
 	})
 }
