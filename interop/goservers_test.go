@@ -8,14 +8,11 @@ import (
 	"time"
 
 	ginlimit "github.com/JGLTechnologies/gin-rate-limit"
-	tollbooth7 "github.com/didip/tollbooth/v7"
-	tollbooth8 "github.com/didip/tollbooth/v8"
+	"github.com/didip/tollbooth/v8"
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/httprate"
-	fiber2 "github.com/gofiber/fiber/v2"
-	fiberlimit2 "github.com/gofiber/fiber/v2/middleware/limiter"
-	fiber3 "github.com/gofiber/fiber/v3"
-	fiberlimit3 "github.com/gofiber/fiber/v3/middleware/limiter"
+	"github.com/gofiber/fiber/v3"
+	fiberlimit "github.com/gofiber/fiber/v3/middleware/limiter"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/stretchr/testify/require"
@@ -69,13 +66,9 @@ func goLimiterServer(limit uint64, window time.Duration, h http.Handler) func(*t
 	}
 }
 
-func tollbooth7Server(*testing.T) http.Handler {
-	return tollbooth7.LimitHandler(tollbooth7.NewLimiter(3, nil), ok)
-}
-
-func tollbooth8Server(perSecond float64, h http.Handler) func(*testing.T) http.Handler {
+func tollboothServer(perSecond float64, h http.Handler) func(*testing.T) http.Handler {
 	return func(*testing.T) http.Handler {
-		return tollbooth8.HTTPMiddleware(tollbooth8.NewLimiter(perSecond, nil))(h)
+		return tollbooth.HTTPMiddleware(tollbooth.NewLimiter(perSecond, nil))(h)
 	}
 }
 
@@ -87,19 +80,12 @@ func ginServer(*testing.T) http.Handler {
 	return router
 }
 
-func fiber2Server(t *testing.T) string {
-	app := fiber2.New(fiber2.Config{DisableStartupMessage: true})
-	app.Use(fiberlimit2.New(fiberlimit2.Config{Max: 3, Expiration: time.Minute}))
-	app.Get("/", func(c *fiber2.Ctx) error { return c.SendString("ok") })
-	return listen(t, app.Listener, app.Shutdown)
-}
-
-func fiber3Server(t *testing.T) string {
-	app := fiber3.New()
-	app.Use(fiberlimit3.New(fiberlimit3.Config{Max: 3, Expiration: time.Minute}))
-	app.Get("/", func(c fiber3.Ctx) error { return c.SendString("ok") })
+func fiberServer(t *testing.T) string {
+	app := fiber.New()
+	app.Use(fiberlimit.New(fiberlimit.Config{Max: 3, Expiration: time.Minute}))
+	app.Get("/", func(c fiber.Ctx) error { return c.SendString("ok") })
 	return listen(t, func(l net.Listener) error {
-		return app.Listener(l, fiber3.ListenConfig{DisableStartupMessage: true})
+		return app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
 	}, app.Shutdown)
 }
 

@@ -51,7 +51,7 @@ var setups = []setup{
 	{name: "express-rate-limit 50 per 5 s, X-RateLimit", start: node("load.mjs", "legacy")},
 	{name: "ulule/limiter 50 per 5 s", start: serve(ululeServer(50, 5*time.Second, slowly))},
 	{name: "go-limiter 50 per 5 s", start: serve(goLimiterServer(50, 5*time.Second, slowly))},
-	{name: "tollbooth 10 per s", start: serve(tollbooth8Server(10, slowly))},
+	{name: "tollbooth 10 per s", start: serve(tollboothServer(10, slowly))},
 	{name: "httprate 50 per 5 s, a sliding counter", start: serve(httprateServer(50, 5*time.Second, slowly))},
 	{name: "throttled 10 per s, GCRA with burst 5", start: serve(throttledServer(throttled.PerSec(10), 5, slowly))},
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -253,22 +252,12 @@ func writeDetails(w io.Writer, list []meeting) {
 	fmt.Fprint(w, "\nServers on which another client is better, or Transport far from a goal:\n\n")
 	for i := range list {
 		m := &list[i]
-		names := m.better()
-		if f := m.results[0]; len(names) == 0 && f.ended && f.refused < 10*goalRefused && f.regret < 4*goalRegret {
+		if f := m.results[0]; len(m.better()) == 0 && f.ended && f.refused < 10*goalRefused && f.regret < 4*goalRegret {
 			continue
 		}
-		fmt.Fprintf(w, "%d: %s", m.number, m.name)
-		if m.aside != "" {
-			fmt.Fprintf(w, " (apart: %s)", m.aside)
-		}
-		fmt.Fprintf(w, "\n\toracle %.1f", m.oracle)
+		fmt.Fprintf(w, "%d: %s; apart: %q; better: %q; oracle %.1f\n", m.number, m.name, m.aside, m.better(), m.oracle)
 		for j, f := range m.results {
-			end := ""
-			if !f.ended {
-				end = " not ended"
-			}
-			fmt.Fprintf(w, "; %s %.1f / %.2f%s", rivals[j].name, f.seconds, f.refused, end)
+			fmt.Fprintf(w, "\t%s %.1f / %.2f, ended: %t\n", rivals[j].name, f.seconds, f.refused, f.ended)
 		}
-		fmt.Fprintf(w, "\n\tbetter: %s\n", strings.Join(names, ", "))
 	}
 }
