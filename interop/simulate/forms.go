@@ -129,15 +129,15 @@ var forms = []form{
 	{"current", false, current},
 	{"draft-06", false, func(h http.Header, v *visit) {
 		h.Set("RateLimit-Policy", policyWithWindow(v.states[0]))
-		writeThree(h, "RateLimit-", v.states[0], wholeSeconds(v.states[0].reset))
+		writeThree(h, "RateLimit-", v.states[0], numberOf(v.states[0].reset))
 	}},
 	{"draft-07", false, func(h http.Header, v *visit) {
 		s := v.states[0]
 		h.Set("RateLimit-Policy", policyWithWindow(s))
-		h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%s", s.policy.Quota, s.remaining, wholeSeconds(s.reset)))
+		h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%s", s.policy.Quota, s.remaining, numberOf(s.reset)))
 	}},
 	{"X-RateLimit, seconds", false, func(h http.Header, v *visit) {
-		writeThree(h, "X-RateLimit-", v.states[0], wholeSeconds(v.states[0].reset))
+		writeThree(h, "X-RateLimit-", v.states[0], numberOf(v.states[0].reset))
 	}},
 	{"X-RateLimit, Unix", true, func(h http.Header, v *visit) {
 		writeThree(h, "X-RateLimit-", v.states[0], unixOf(v.states[0], v.clock))
@@ -163,7 +163,10 @@ var forms = []form{
 	{"no fields", false, silent},
 }
 
-func policyWithWindow(s state) string { return fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window) }
+func policyWithWindow(s state) string {
+	seconds, _ := s.policy.Window.Value()
+	return fmt.Sprintf("%d;w=%d", s.policy.Quota, seconds)
+}
 
 func writeThree(h http.Header, prefix string, s state, reset string) {
 	h.Set(prefix+"Limit", strconv.FormatInt(s.policy.Quota, 10))
@@ -171,9 +174,7 @@ func writeThree(h http.Header, prefix string, s state, reset string) {
 	h.Set(prefix+"Reset", reset)
 }
 
-// wholeSeconds, unixOf and dateOf round up.
-func wholeSeconds(d time.Duration) string { return ratelimit.CeilSeconds(d).String() }
-
+// unixOf and dateOf round up.
 func unixOf(s state, clock time.Time) string {
 	return strconv.FormatInt(clock.Add(s.reset+time.Second-1).Unix(), 10)
 }
