@@ -227,8 +227,8 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
 	if explained := m.resets.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
 		together := m.UnderWay() + 1
-		if m.rate.run > 0 { // half of a thousand is too many if five were served
-			together = min(together, mostPerServed*m.rate.run)
+		if m.rate.served > 0 { // half of a thousand is too many if five were served
+			together = min(together, mostPerServed*m.rate.served)
 		}
 		if !a.Elsewhere {
 			m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
