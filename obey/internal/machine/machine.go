@@ -53,7 +53,6 @@ type Machine struct {
 	refused        int64     // number when a refusal was last counted
 	anyServed      bool      // a request has been served
 	lastSilent     bool      // the newest answer to a served request had no limits
-	answered       bool      // there has been an answer
 	pricedAnswered bool      // a request with prices has been answered
 }
 
@@ -157,7 +156,7 @@ func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	m.remove(t)
 	m.resets.halveSeconds(a, received)
-	m.answered, m.pricedAnswered = true, m.pricedAnswered || t.Prices != nil
+	m.pricedAnswered = m.pricedAnswered || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
 	wait := cmp.Or(m.count(t, a, received), min(a.Wait, m.MaxWait))
 	spacing := a.spacing(m.Typical)
@@ -263,11 +262,8 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	return true
 }
 
-// Idle reports whether a machine has not been used for idleTime, and nothing is lost if it is
-// forgotten.
-func (m *Machine) Idle(now time.Time) bool {
-	return now.Sub(m.last) > idleTime && m.Loss(now) == NothingLost
-}
+// Idle reports whether no request has been sent for idleTime.
+func (m *Machine) Idle(now time.Time) bool { return now.Sub(m.last) > idleTime }
 
 // A Loss is what would be lost if a machine were forgotten.
 type Loss int
@@ -285,7 +281,7 @@ func (m *Machine) Loss(now time.Time) Loss {
 	}
 	loss := NothingLost
 	counts := m.pool.room(1) > 0 || m.rate.perSecond > 0 || len(m.limits) > 0
-	if counts && now.Sub(m.last) <= idleTime || now.Before(m.until.Add(m.backoff.asked)) {
+	if counts && !m.Idle(now) || now.Before(m.until.Add(m.backoff.asked)) {
 		loss = CountLost
 	}
 	for i := range m.limits {

@@ -193,7 +193,7 @@ func TestSpaced(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.Settings = Settings{MaxWait: time.Minute, Share: 1}
-			tc.m.last, tc.m.answered = epoch, true
+			tc.m.last, tc.m.anyServed = epoch, true
 			require.Equal(t, tc.want, tc.m.Ask(epoch, &Trip{}).Reason)
 		})
 	}
@@ -249,7 +249,7 @@ func TestLoss(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.Settings, tc.m.last = settings, epoch
 			require.Equal(t, tc.want, tc.m.Loss(epoch.Add(tc.now)))
-			require.Equal(t, tc.idle, tc.m.Idle(epoch.Add(tc.now)))
+			require.Equal(t, tc.idle, tc.want == NothingLost && tc.m.Idle(epoch.Add(tc.now)))
 		})
 	}
 }
