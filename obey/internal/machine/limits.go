@@ -23,6 +23,7 @@ type limit struct {
 	sent         float64   // what all requests but refused ones have taken, since the limit is known
 	learnt       int64     // Machine.number when remaining was learnt
 	from         time.Time // of the requests in flight then, those sent after this time were subtracted
+	at           time.Time // when remaining was true
 	flow         *flow     // nil for a limit of requests
 }
 
@@ -94,10 +95,7 @@ func (m *Machine) need(l *limit, prices []Price) float64 {
 
 // remaining returns what remains of a limit at a time.
 func (m *Machine) remaining(l *limit, now time.Time) float64 {
-	if l.flow == nil {
-		return l.remaining
-	}
-	units := l.remaining + l.flow.rate()*m.Share*max(now.Sub(l.flow.at), 0).Seconds()
+	units := l.remaining + l.flow.rate()*m.Share*max(now.Sub(l.at), 0).Seconds()
 	if l.quota > 0 {
 		units = min(units, max(l.quota*m.Share, l.remaining))
 	}
@@ -105,10 +103,7 @@ func (m *Machine) remaining(l *limit, now time.Time) float64 {
 }
 
 func (m *Machine) add(l *limit, units float64, now time.Time) {
-	l.remaining = m.remaining(l, now) + units
-	if l.flow != nil {
-		l.flow.at = now
-	}
+	l.remaining, l.at = m.remaining(l, now)+units, now
 }
 
 // taken returns what was subtracted from a limit for a request.
@@ -168,10 +163,7 @@ func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 		return stricter
 	}
 	l.quota, l.remaining, l.learnt = float64(s.Quota), remaining, m.number
-	l.from, l.end = from, end
-	if l.flow != nil {
-		l.flow.at = e.at
-	}
+	l.from, l.end, l.at = from, end, e.at
 	return true
 }
 
@@ -246,7 +238,6 @@ func Takes(prices []Price, unit, policy string) float64 {
 
 // A flow is how fast units flow back into a limit.
 type flow struct {
-	at         time.Time     // when limit.remaining was true
 	byPolicy   float64       // units a second, by the policy's window; 0 if that is not known
 	byReset    float64       // by the reset, if all units are back then; 0 if that is not known
 	untilReset time.Duration // the reset
