@@ -95,7 +95,7 @@ func (m *Machine) need(l *limit, prices []Price) float64 {
 
 // remaining returns what remains of a limit at a time.
 func (m *Machine) remaining(l *limit, now time.Time) float64 {
-	units := l.remaining + l.flow.rate()*m.Share*max(now.Sub(l.at), 0).Seconds()
+	units := l.remaining + l.flow.rate()*m.Share*now.Sub(l.at).Seconds()
 	if l.quota > 0 {
 		units = min(units, max(l.quota*m.Share, l.remaining))
 	}

@@ -168,6 +168,22 @@ func TestReturnedTakesNothing(t *testing.T) {
 	require.InDelta(t, 40/rate+1, v.Until.Sub(later.Add(time.Second)).Seconds(), 0.001)
 }
 
+// An answer that is reported after a newer one gives back no flow of the time between the two.
+func TestLateAnswer(t *testing.T) {
+	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}}
+	answer := func(left int64) *Answer {
+		return &Answer{Stocks: []Stock{{Unit: "tokens", Remaining: left, Quota: 100, Window: 100 * time.Second}}}
+	}
+	later := epoch.Add(time.Minute)
+	p.send(epoch, []Price{{Unit: "tokens", Units: 1}})
+	p.m.Answered(p.trips[0], answer(99), epoch)
+	p.send(epoch.Add(time.Second), []Price{{Unit: "tokens", Units: 1}})
+	p.send(epoch.Add(2*time.Second), []Price{{Unit: "tokens", Units: 1}})
+	p.m.Answered(p.trips[2], answer(50), later)
+	p.m.Answered(p.trips[1], answer(98), epoch.Add(2*time.Second))
+	require.InDelta(t, 50, p.m.remaining(&p.m.limits[0], later), 0.001)
+}
+
 // A request that joins counts from the time when it was sent.
 func TestJoin(t *testing.T) {
 	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}}
