@@ -277,7 +277,8 @@ func (p *Pass) tripOf(x *part, now time.Time) *trip {
 		}
 	}
 	p.parts = &trip{Trip: machine.Trip{Prices: p.trip.Prices}, part: x, left: math.MaxInt64, next: p.parts}
-	x.machine.Join(&p.parts.Trip, &p.trip, now)
+	x.machine.Send(&p.parts.Trip, now)
+	p.parts.At = p.trip.At
 	return p.parts
 }
 
@@ -340,8 +341,7 @@ func (k *key) divide(older bool, now time.Time) {
 	k.scope = &scope{routes: make(map[routeName]*route)}
 	r := cmp.Or(k.sole, &route{})
 	k.scope.routes[r.name] = r
-	p := Pass{key: k, route: r.name}
-	new(machine.Machine).Send(&p.trip, now) // sent now
+	p := Pass{key: k, route: r.name, trip: machine.Trip{At: now}}
 	k.learnParts(&p, r, &reply{k.machine.Take(now), k.advice, "", older, now, now, false})
 }
 

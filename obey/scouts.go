@@ -95,7 +95,7 @@ func (k *key) scoutOf(e *line, now time.Time) (w *waiter, next time.Time) {
 func (p *Pass) endScouts(answered, refused bool) {
 	for t := p.parts; t != nil; t = t.next {
 		x, s := t.part, p.key.scope
-		switch sent := p.trip.Sent(); {
+		switch sent := p.trip.At; {
 		case !t.scout:
 		case refused:
 			s.noScouts = sent.Add(scoutPause)

@@ -16,7 +16,7 @@ const (
 func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
 	answered := m.anyServed || m.refused > 0
 	if first := max(1, int(firstRequests*m.Share)); !answered && len(m.underWay) >= first {
-		if next := m.underWay[0].at.Add(firstWait); now.Before(next) {
+		if next := m.underWay[0].At.Add(firstWait); now.Before(next) {
 			return Verdict{Until: next, Polite: true, Reason: First}
 		}
 	}

@@ -111,7 +111,7 @@ func (m *Machine) taken(l *limit, t *Trip) float64 {
 	switch need := m.need(l, t.Prices); {
 	case t.number > l.learnt:
 		return need
-	case l.from.Before(t.at):
+	case l.from.Before(t.At):
 		return need * m.Share
 	}
 	return 0
@@ -184,7 +184,7 @@ func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) floa
 			remaining = max(remaining-l.flow.rounded, 0)
 		}
 		if !e.trip.unordered {
-			l.flow.learn(reading{e.trip.at, e.at.Add(s.Reset), remaining, l.sent - later}, l.quota, remaining+own >= l.quota)
+			l.flow.learn(reading{e.trip.At, e.at.Add(s.Reset), remaining, l.sent - later}, l.quota, remaining+own >= l.quota)
 		}
 	}
 	return (remaining - flying) * m.Share
@@ -194,7 +194,7 @@ func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) floa
 // has counted earlier requests. later is what the requests with numbers above number take.
 func (m *Machine) inFlight(l *limit, number int64, from time.Time) (all, later float64) {
 	under := m.underWay
-	for len(under) > 0 && !from.Before(under[0].at) {
+	for len(under) > 0 && !from.Before(under[0].At) {
 		under = under[1:]
 	}
 	if m.pricedUnderWay == 0 && l.flow == nil { // each takes one

@@ -104,10 +104,10 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.number++
 	m.rate.sent(m.last, now)
 	m.last, m.probed = now, now
-	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
+	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, At: now}
 	if t.Prices != nil {
 		m.pricedUnderWay++
-		if n := len(m.underWay); n > 0 && m.underWay[n-1].Prices != nil && now.Sub(m.underWay[n-1].at) < closeBy {
+		if n := len(m.underWay); n > 0 && m.underWay[n-1].Prices != nil && now.Sub(m.underWay[n-1].At) < closeBy {
 			m.underWay[n-1].unordered, t.unordered = true, true
 		}
 	}
@@ -206,7 +206,7 @@ func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Durat
 // served learns from an answer that is no refusal. It drops a limit of requests if it was used up and
 // its window is over.
 func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
-	took := max(received.Sub(t.at), 0)
+	took := max(received.Sub(t.At), 0)
 	m.Typical = cmp.Or(m.Typical, took)
 	m.Typical += (took - m.Typical) / 8
 	m.limits = slices.DeleteFunc(m.limits, func(l limit) bool {
@@ -322,12 +322,6 @@ func (m *Machine) Take(now time.Time) (a Answer) {
 	}
 	m.limits, m.pace, m.spacing = nil, 0, 0
 	return a
-}
-
-// Join counts a request that is under way as a Trip of another Machine.
-func (m *Machine) Join(t, other *Trip, now time.Time) {
-	m.Send(t, now)
-	t.at = other.at
 }
 
 // Returned ends a request that took nothing from the limits of this Machine, because its answer

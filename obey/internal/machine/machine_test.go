@@ -188,7 +188,9 @@ func TestLateAnswer(t *testing.T) {
 func TestJoin(t *testing.T) {
 	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}}
 	now := epoch.Add(2 * time.Second)
-	p.m.Join(&Trip{}, &Trip{at: epoch}, now)
+	joins := &Trip{}
+	p.m.Send(joins, now)
+	joins.At = epoch
 	p.send(now, nil)
 	p.answer(now, p.trips[0], "a r=3;t=1")
 	for range 3 {

@@ -117,13 +117,10 @@ type Price struct {
 // A Trip is a request, before and after it is sent.
 type Trip struct {
 	Prices    []Price
-	Follows   bool // it follows a redirection
-	Owner     any  // of the caller, who sets it after Send
+	Follows   bool      // it follows a redirection
+	Owner     any       // of the caller, who sets it after Send
+	At        time.Time // when it was sent; zero before. A caller may set an earlier time after Send
 	number    int64
 	failed    int64 // Machine.failed when it was sent
 	unordered bool  // sent within closeBy of another with prices: the server may have seen either first
-	at        time.Time
 }
-
-// Sent returns when the request was sent; zero before.
-func (t *Trip) Sent() time.Time { return t.at }
