@@ -49,8 +49,8 @@ func routeOf(req *http.Request) routeName {
 	return routeName{routePath(req.URL.Path, maxSegments), !isSafe(req.Method)}
 }
 
-// routePath cuts a path in front of its first segment that is empty or looks like a value, or after
-// this number of segments.
+// routePath cuts a path in front of its first segment that looks like a value, or after this number
+// of segments.
 func routePath(path string, segments int) string {
 	end := 0
 	for ; segments > 0 && end < len(path); segments-- {
@@ -58,7 +58,7 @@ func routePath(path string, segments int) string {
 		for next < len(path) && path[next] != '/' {
 			next++
 		}
-		if segment := path[end+1 : next]; segment == "" || isValue(segment) {
+		if isValue(path[end+1 : next]) {
 			break
 		}
 		end = next
@@ -69,20 +69,23 @@ func routePath(path string, segments int) string {
 	return path[:end]
 }
 
-// isValue reports whether a segment of a path looks like a value, such as 42, 4fdc74f or a UUID. "2fa"
-// and "feed" are words.
+// isValue reports whether a segment of a path is empty or looks like a value, such as 42, 4fdc74f or a
+// UUID. "2fa" and "feed" are words.
 func isValue(segment string) bool {
 	const shortHash = 7 // of a commit, as Git prints it
+	if len(segment) > maxSegment {
+		return true
+	}
 	digits := 0
-	for i := range min(len(segment), maxSegment) {
-		switch c := segment[i]; {
+	for _, c := range []byte(segment) {
+		switch {
 		case '0' <= c && c <= '9':
 			digits++
 		case c|0x20 < 'a' || 'f' < c|0x20:
-			return len(segment) > maxSegment
+			return false
 		}
 	}
-	return digits == len(segment) || digits > 0 && len(segment) >= shortHash || len(segment) > maxSegment
+	return digits == len(segment) || digits > 0 && len(segment) >= shortHash
 }
 
 // A scope is what a key knows of its routes and parts.
