@@ -261,7 +261,7 @@ func (k *key) send(p *Pass, now time.Time) {
 	for _, x := range k.scope.parts {
 		switch {
 		case !r.obeys(x):
-		case x.route != nil && x.route != r && now.Before(x.ends):
+		case now.Before(x.ends): // only scouts are sent then
 			x.next = x.ends // if this scout fails or is served, endScouts sets an earlier time
 			p.parts = &trip{part: x, scout: true, next: p.parts}
 		default:
@@ -352,9 +352,9 @@ func (k *key) divide(older bool, now time.Time) {
 func (k *key) learnReply(p *Pass, y *reply) {
 	r := k.route(p.route, y.now)
 	k.noteLoneliness(r, y)
+	rest := k.learnParts(p, r, y)
 	whole := y.Answer
-	whole.Stocks = k.learnParts(p, r, y)
-	whole.Explained, whole.Pace, whole.Elsewhere = y.Explained, 0, !y.unexplained() || y.isOwn
+	whole.Stocks, whole.Pace, whole.Elsewhere = rest, 0, !y.unexplained() || y.isOwn
 	if y.Exhausted() || y.isOwn {
 		whole.Wait, whole.RetryAfter = 0, false
 	}
