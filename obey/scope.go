@@ -37,13 +37,6 @@ type routeName struct {
 	writes bool   // the method is not safe
 }
 
-// newRoute is any route that has not been answered.
-var newRoute route
-
-// otherPaths is the path of the one route that takes the place of all routes for which there is no
-// room.
-const otherPaths = "*"
-
 // routeOf returns the name of the route of a request.
 func routeOf(req *http.Request) routeName {
 	return routeName{routePath(req.URL.Path, maxSegments), !isSafe(req.Method)}
@@ -200,7 +193,7 @@ func (k *key) route(name routeName, now time.Time) *route {
 		name.path = routePath(name.path, 1)
 	}
 	if s.routes[name] == nil && len(s.routes) >= maxRoutes {
-		name = routeName{path: otherPaths}
+		name = routeName{path: "*"} // of all routes for which there is no room
 	}
 	if r := s.routes[name]; r != nil {
 		return r

@@ -53,13 +53,8 @@ func (x *part) letsScout(r *route, p *Pass, now time.Time) bool {
 	return x.whole && x.route != r && r.served && !r.refused && !now.Before(x.next) && now.Before(x.ends) && noSmaller(p.trip.Prices, x.prices)
 }
 
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
+// latest returns the latest of some times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // noSmaller reports whether a request costs at least as much as another one.
 func noSmaller(prices, others []machine.Price) bool {
