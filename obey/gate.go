@@ -271,7 +271,7 @@ func (g *Gate) Forget(key string) {
 		g.forget(k, now)
 	}
 	if strings.Index(key, "://") > 0 {
-		ofOrigin := shortOrigin(key) + keyMark
+		ofOrigin := short(key, maxOrigin) + keyMark
 		for name, k := range g.keys {
 			if strings.HasPrefix(name, ofOrigin) {
 				g.forget(k, now)
