@@ -245,7 +245,7 @@ type flow struct {
 	thousands  int           // answers in succession with thousands remaining; below 0 after any other answer
 	rounded    float64       // how much less may remain than answers announce
 	byAnswers  float64       // units a second, as answers have shown
-	times      int           // how many answers have shown it
+	shown      bool          // an answer has shown it
 	steady     bool          // less than half of the quota came back when a window ended
 	since      reading       // with which the next one is compared; its time is zero if there is none
 }
@@ -287,9 +287,9 @@ func (f *flow) rate() float64 {
 	}
 	announced := cmp.Or(f.byPolicy, f.byReset)
 	switch {
-	case f.times == 0 && f.byPolicy == 0 && f.agreed < 2:
+	case !f.shown && f.byPolicy == 0 && f.agreed < 2:
 		return 0
-	case f.times == 0:
+	case !f.shown:
 		return announced
 	case announced == 0, f.byPolicy == 0 && f.byAnswers*f.untilReset.Seconds() < 2: // the reset is when the next unit is back
 		return f.byAnswers
@@ -318,8 +318,8 @@ func (f *flow) learn(r reading, quota float64, full bool) {
 	if full {
 		return
 	}
-	if f.times++; f.times == 1 {
-		f.byAnswers = in / d
+	if !f.shown {
+		f.shown, f.byAnswers = true, in/d
 	}
 	f.byAnswers = max((f.byAnswers+in/d)/2, 0)
 }
