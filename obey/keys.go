@@ -25,8 +25,8 @@ const (
 	maxKeys   = 16_384
 	looks     = 64
 	sweepTime = time.Second
-	// maxKey is the length of a key in bytes. Longer keys are remembered by a hash. So are the origins
-	// in the keys of KeyBy.
+	// maxKey is the length of a key in bytes, and maxOrigin that of the origin in a key of KeyBy. Longer
+	// ones are remembered by a hash.
 	maxKey    = 256
 	maxOrigin = maxKey - len(keyMark) - hashLen
 
