@@ -356,7 +356,7 @@ func (g *Gate) Keys() iter.Seq[string] {
 // newMachine returns a machine that knows nothing.
 func (g *Gate) newMachine() machine.Machine {
 	r := machine.Settings{
-		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: max(g.Jitter, 0),
+		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: g.Jitter,
 		Share: min(g.Share, 1), Pace: g.Pace,
 	}
 	if !(r.Share > 0) { // NaN included

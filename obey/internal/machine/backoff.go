@@ -44,7 +44,7 @@ func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
 }
 
 // Late returns a random time below most, so that clients that a server asked to wait for the same
-// instant do not come back together. If most is 0, so is the result.
+// instant do not come back together. If most is 0 or less, it is 0.
 func Late(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
 // next returns the upper bound of the next wait. The first bound is half of the wait that was enough

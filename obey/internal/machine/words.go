@@ -16,7 +16,7 @@ const RequestUnit = "requests"
 type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
 	Share   float64       // the part of what remains that may be used, more than 0, at most 1
-	Jitter  time.Duration // waits that a server asks for end up to this much later; 0 or more
+	Jitter  time.Duration // waits that a server asks for end up to this much later; 0, or less, is no later
 	Pace    bool          // requests are spaced by Answer.Pace
 	Part    bool          // another Machine bounds how many requests are under way
 }
