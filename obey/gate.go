@@ -271,7 +271,7 @@ func (g *Gate) Forget(key string) {
 		g.forget(k, now)
 	}
 	if strings.Index(key, "://") > 0 {
-		ofOrigin := shortOrigin(key) + keyMark
+		ofOrigin := short(key, maxOrigin) + keyMark
 		for name, k := range g.keys {
 			if strings.HasPrefix(name, ofOrigin) {
 				g.forget(k, now)
@@ -297,32 +297,28 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 		return Wait{}, false
 	}
 	now := time.Now()
-	if w = k.state(now, &machine.Trip{}); x == nil {
-		for _, x := range k.parts() {
-			if newRoute.obeys(x) {
-				other := x.state(now, &machine.Trip{})
-				w.adopt(&other)
-				w.Queued += other.Queued
-			}
-		}
-		return w, true
+	if x == nil {
+		w = k.state(now, &machine.Trip{})
+	} else {
+		w = x.state(now, &machine.Trip{})
+		w.Key = x.id
+		w.adopt(&k.line, now)
 	}
-	whole := w
-	w = x.state(now, &machine.Trip{})
-	w.Key = x.id
-	w.adopt(&whole)
 	for _, other := range k.parts() {
-		if other.whole {
-			whole = other.state(now, &machine.Trip{})
-			w.adopt(&whole)
+		switch {
+		case x == nil && new(route).obeys(other):
+			w.adopt(&other.line, now)
+			w.Queued += other.queue.Len()
+		case other.whole:
+			w.adopt(&other.line, now)
 		}
 	}
 	return w, true
 }
 
-// adopt makes another wait the reason of w if that wait ends later.
-func (w *Wait) adopt(other *Wait) {
-	if other.outlasts(w) {
+// adopt makes the wait of another line the reason of w if that wait ends later.
+func (w *Wait) adopt(e *line, now time.Time) {
+	if other := e.state(now, &machine.Trip{}); other.outlasts(w) {
 		w.Until, w.Reason, w.Advice = other.Until, other.Reason, other.Advice
 	}
 }
@@ -360,7 +356,7 @@ func (g *Gate) Keys() iter.Seq[string] {
 // newMachine returns a machine that knows nothing.
 func (g *Gate) newMachine() machine.Machine {
 	r := machine.Settings{
-		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: max(g.Jitter, 0),
+		MaxWait: cmp.Or(max(g.MaxWait, 0), ratelimit.DefaultMaxWait), Jitter: g.Jitter,
 		Share: min(g.Share, 1), Pace: g.Pace,
 	}
 	if !(r.Share > 0) { // NaN included

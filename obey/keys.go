@@ -25,11 +25,11 @@ const (
 	maxKeys   = 16_384
 	looks     = 64
 	sweepTime = time.Second
-	// maxKey is the length of a key in bytes. Longer keys are remembered by a hash.
-	maxKey = 256
-)
+	// maxKey is the length of a key in bytes, and maxOrigin that of the origin in a key of KeyBy. Longer
+	// ones are remembered by a hash.
+	maxKey    = 256
+	maxOrigin = maxKey - len(keyMark) - hashLen
 
-const (
 	keyMark = "#" // is between the origin and the hash in a key of KeyBy; no origin contains it
 	hashLen = 32  // the length of that hash
 )
@@ -40,21 +40,12 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:hashLen/2])
 }
 
-// shortKey returns a key, or a hash of it if it is long.
-func shortKey[text string | []byte](key text) text {
-	if len(key) > maxKey {
+// short returns a key or an origin, or a hash of it if it is longer than most.
+func short[text string | []byte](key text, most int) text {
+	if len(key) > most {
 		return text(keyMark + hashOf([]byte(key)))
 	}
 	return key
-}
-
-// shortOrigin returns the part of KeyBy's keys that all keys of an origin begin with: the origin, or a
-// hash of it if the keys would be long.
-func shortOrigin[text string | []byte](origin text) text {
-	if len(origin)+len(keyMark)+hashLen > maxKey {
-		return text(keyMark + hashOf([]byte(origin)))
-	}
-	return origin
 }
 
 // KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share their
@@ -80,7 +71,7 @@ func KeyBy(fields ...string) func(*http.Request) string {
 		if !found {
 			return origin
 		}
-		return shortOrigin(origin) + keyMark + hashOf(hashed)
+		return short(origin, maxOrigin) + keyMark + hashOf(hashed)
 	}
 }
 
@@ -103,7 +94,7 @@ func isKeyBy(key, origin []byte) bool {
 	if bytes.Equal(key, origin) {
 		return true
 	}
-	rest, ok := bytes.CutPrefix(key, shortOrigin(origin))
+	rest, ok := bytes.CutPrefix(key, short(origin, maxOrigin))
 	return ok && bytes.HasPrefix(rest, []byte(keyMark)) && len(rest) == len(keyMark)+hashLen
 }
 
@@ -134,7 +125,7 @@ func (g *Gate) key(name []byte, now time.Time) *key {
 	if len(name) == 0 {
 		return nil
 	}
-	name = shortKey(name)
+	name = short(name, maxKey)
 	if k := g.keys[string(name)]; k != nil {
 		g.used.MoveToBack(k.place)
 		if k.machine.Idle(now) && k.lost(now) == machine.NothingLost {
@@ -234,7 +225,7 @@ func (k *key) take(x *line) {
 // find returns the key or the part of a key that has a name. For a key, x is nil. For an unknown name,
 // both are nil. The caller has locked the Gate.
 func (g *Gate) find(name string) (k *key, x *part) {
-	if k = g.keys[shortKey(name)]; k != nil {
+	if k = g.keys[short(name, maxKey)]; k != nil {
 		return k, nil
 	}
 	parent, _, _ := strings.Cut(name, " ")

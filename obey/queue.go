@@ -120,7 +120,7 @@ func (e *line) dequeue(w *waiter) {
 // terms are what a request costs, and how it may wait.
 type terms struct {
 	route     routeName                // the zero value if the key is not divided
-	trip      machine.Trip             // its prices, whether it follows a redirection, and whether it takes turns
+	trip      machine.Trip             // its prices, and whether it follows a redirection
 	cancelled <-chan struct{}          // closed to end the wait; may be nil
 	patience  time.Time                // when the wait ends at the latest; zero is when the context ends
 	waited    time.Duration            // how long earlier tries have waited; counted if the Transport has a Patience

@@ -759,6 +759,24 @@ func TestResourcesWithoutLimit(t *testing.T) {
 	})
 }
 
+// Pace spaces the requests to each resource by what is left of it.
+func TestResourcesPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, start := &Transport{Gate: &Gate{Pace: true}}, time.Now()
+		playResources(t, rt, `
+			0 /a: one r=5;t=60
+			0 /b: two r=10;t=60`)
+		for _, tc := range []struct {
+			path string
+			at   time.Duration
+		}{{"/b", 6 * time.Second}, {"/a", 12 * time.Second}} {
+			_, err := rt.RoundTrip(trial.NewRequest(t, "https://api.example"+tc.path))
+			require.NoError(t, err)
+			require.Equal(t, tc.at, time.Since(start), tc.path)
+		}
+	})
+}
+
 // Forget forgets one resource, and the requests that wait for it go on.
 func TestResourcesForgetOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,20 +37,13 @@ type routeName struct {
 	writes bool   // the method is not safe
 }
 
-// newRoute is any route that has not been answered.
-var newRoute route
-
-// otherPaths is the path of the one route that takes the place of all routes for which there is no
-// room.
-const otherPaths = "*"
-
 // routeOf returns the name of the route of a request.
 func routeOf(req *http.Request) routeName {
 	return routeName{routePath(req.URL.Path, maxSegments), !isSafe(req.Method)}
 }
 
-// routePath cuts a path in front of its first segment that is empty or looks like a value, or after
-// this number of segments.
+// routePath cuts a path in front of its first segment that looks like a value, or after this number
+// of segments.
 func routePath(path string, segments int) string {
 	end := 0
 	for ; segments > 0 && end < len(path); segments-- {
@@ -58,7 +51,7 @@ func routePath(path string, segments int) string {
 		for next < len(path) && path[next] != '/' {
 			next++
 		}
-		if segment := path[end+1 : next]; segment == "" || isValue(segment) {
+		if isValue(path[end+1 : next]) {
 			break
 		}
 		end = next
@@ -69,20 +62,23 @@ func routePath(path string, segments int) string {
 	return path[:end]
 }
 
-// isValue reports whether a segment of a path looks like a value, such as 42, 4fdc74f or a UUID. "2fa"
-// and "feed" are words.
+// isValue reports whether a segment of a path is empty or looks like a value, such as 42, 4fdc74f or a
+// UUID. "2fa" and "feed" are words.
 func isValue(segment string) bool {
 	const shortHash = 7 // of a commit, as Git prints it
+	if len(segment) > maxSegment {
+		return true
+	}
 	digits := 0
-	for i := range min(len(segment), maxSegment) {
-		switch c := segment[i]; {
+	for _, c := range []byte(segment) {
+		switch {
 		case '0' <= c && c <= '9':
 			digits++
 		case c|0x20 < 'a' || 'f' < c|0x20:
-			return len(segment) > maxSegment
+			return false
 		}
 	}
-	return digits == len(segment) || digits > 0 && len(segment) >= shortHash || len(segment) > maxSegment
+	return digits == len(segment) || digits > 0 && len(segment) >= shortHash
 }
 
 // A scope is what a key knows of its routes and parts.
@@ -197,7 +193,7 @@ func (k *key) route(name routeName, now time.Time) *route {
 		name.path = routePath(name.path, 1)
 	}
 	if s.routes[name] == nil && len(s.routes) >= maxRoutes {
-		name = routeName{path: otherPaths}
+		name = routeName{path: "*"} // of all routes for which there is no room
 	}
 	if r := s.routes[name]; r != nil {
 		return r
@@ -258,7 +254,7 @@ func (k *key) send(p *Pass, now time.Time) {
 	for _, x := range k.scope.parts {
 		switch {
 		case !r.obeys(x):
-		case x.route != nil && x.route != r && now.Before(x.ends):
+		case now.Before(x.ends): // only scouts are sent then
 			x.next = x.ends // if this scout fails or is served, endScouts sets an earlier time
 			p.parts = &trip{part: x, scout: true, next: p.parts}
 		default:
@@ -277,7 +273,8 @@ func (p *Pass) tripOf(x *part, now time.Time) *trip {
 		}
 	}
 	p.parts = &trip{Trip: machine.Trip{Prices: p.trip.Prices}, part: x, left: math.MaxInt64, next: p.parts}
-	x.machine.Join(&p.parts.Trip, &p.trip, now)
+	x.machine.Send(&p.parts.Trip, now)
+	p.parts.At = p.trip.At
 	return p.parts
 }
 
@@ -340,8 +337,7 @@ func (k *key) divide(older bool, now time.Time) {
 	k.scope = &scope{routes: make(map[routeName]*route)}
 	r := cmp.Or(k.sole, &route{})
 	k.scope.routes[r.name] = r
-	p := Pass{key: k, route: r.name}
-	new(machine.Machine).Send(&p.trip, now) // sent now
+	p := Pass{key: k, route: r.name, trip: machine.Trip{At: now}}
 	k.learnParts(&p, r, &reply{k.machine.Take(now), k.advice, "", older, now, now, false})
 }
 
@@ -349,9 +345,9 @@ func (k *key) divide(older bool, now time.Time) {
 func (k *key) learnReply(p *Pass, y *reply) {
 	r := k.route(p.route, y.now)
 	k.noteLoneliness(r, y)
+	rest := k.learnParts(p, r, y)
 	whole := y.Answer
-	whole.Stocks = k.learnParts(p, r, y)
-	whole.Explained, whole.Pace, whole.Elsewhere = y.Explained, 0, !y.unexplained() || y.isOwn
+	whole.Stocks, whole.Pace, whole.Elsewhere = rest, 0, !y.unexplained() || y.isOwn
 	if y.Exhausted() || y.isOwn {
 		whole.Wait, whole.RetryAfter = 0, false
 	}

@@ -630,6 +630,9 @@ func TestScopeNames(t *testing.T) {
 			0 /b: 200
 			0 /c: waits limit`)
 		require.Equal(t, []string{" limit 5m0s", "daily limit 5m0s"}, states())
+		playResources(t, rt, `
+			0 /bad/secret: 429; Retry-After: 60
+			0 /bad/secret: waits retry-after`)
 	})
 }
 

@@ -53,13 +53,8 @@ func (x *part) letsScout(r *route, p *Pass, now time.Time) bool {
 	return x.whole && x.route != r && r.served && !r.refused && !now.Before(x.next) && now.Before(x.ends) && noSmaller(p.trip.Prices, x.prices)
 }
 
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
+// latest returns the latest of some times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // noSmaller reports whether a request costs at least as much as another one.
 func noSmaller(prices, others []machine.Price) bool {
@@ -95,7 +90,7 @@ func (k *key) scoutOf(e *line, now time.Time) (w *waiter, next time.Time) {
 func (p *Pass) endScouts(answered, refused bool) {
 	for t := p.parts; t != nil; t = t.next {
 		x, s := t.part, p.key.scope
-		switch sent := p.trip.Sent(); {
+		switch sent := p.trip.At; {
 		case !t.scout:
 		case refused:
 			s.noScouts = sent.Add(scoutPause)

@@ -217,7 +217,7 @@ func (t *Transport) waitRedirect(req *http.Request, key []byte, r *terms) (err e
 	if a.Source != ratelimit.SourceRetryAfter || time.Until(until) <= 0 {
 		return nil
 	}
-	until = until.Add(machine.Late(max(g.Jitter, 0)))
+	until = until.Add(machine.Late(g.Jitter))
 	ctx := req.Context()
 	w := Wait{Key: string(key), Until: until, Reason: ReasonRetryAfter, Advice: kept(a, "")}
 	began := time.Now()

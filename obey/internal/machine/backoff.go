@@ -44,7 +44,7 @@ func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
 }
 
 // Late returns a random time below most, so that clients that a server asked to wait for the same
-// instant do not come back together. If most is 0, so is the result.
+// instant do not come back together. If most is 0 or less, it is 0.
 func Late(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
 // next returns the upper bound of the next wait. The first bound is half of the wait that was enough
@@ -82,9 +82,8 @@ type rate struct {
 	perSecond float64   // requests a second; 0 means that requests are not spaced
 	gap       float64   // seconds between two requests, averaged over the latest of them
 	best      float64   // requests a second that were served at best
-	since     time.Time // when served began
-	served    int
-	run       int // served since the latest refusal
+	served    int       // requests since the latest refusal that no limit explains
+	since     time.Time // when that refusal came; zero before
 }
 
 const (
@@ -145,7 +144,6 @@ func (r *rate) sent(last, now time.Time) {
 // recovered counts a request that was served.
 func (r *rate) recovered() {
 	r.served++
-	r.run++
 	if r.perSecond *= faster; r.perSecond*r.gap > rateUnused {
 		r.perSecond = 0
 	}
@@ -156,10 +154,9 @@ func (r *rate) recovered() {
 // wait. It begins with the rate of what was served since the refusal before, if that is slower than the
 // rate of the latest requests. A few quick requests show little of what the limiter allows.
 func (r *rate) slow(now time.Time, alone bool) {
-	if r.run == 0 {
+	if r.served == 0 {
 		return
 	}
-	r.run = 0
 	served := float64(r.served) / max(now.Sub(r.since).Seconds(), leastGap) // a second
 	switch {
 	case r.perSecond == 0 && alone:

@@ -14,8 +14,9 @@ const (
 // askFirst returns whether a request waits for an answer: the first answer of the key, the first answer
 // to a request with prices, or the answer to a probe.
 func (m *Machine) askFirst(now, hung time.Time, t *Trip) Verdict {
-	if first := max(1, int(firstRequests*m.Share)); !m.answered && len(m.underWay) >= first {
-		if next := m.underWay[0].at.Add(firstWait); now.Before(next) {
+	answered := m.anyServed || m.refused > 0
+	if first := max(1, int(firstRequests*m.Share)); !answered && len(m.underWay) >= first {
+		if next := m.underWay[0].At.Add(firstWait); now.Before(next) {
 			return Verdict{Until: next, Polite: true, Reason: First}
 		}
 	}

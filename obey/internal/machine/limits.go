@@ -23,6 +23,7 @@ type limit struct {
 	sent         float64   // what all requests but refused ones have taken, since the limit is known
 	learnt       int64     // Machine.number when remaining was learnt
 	from         time.Time // of the requests in flight then, those sent after this time were subtracted
+	at           time.Time // when remaining was true
 	flow         *flow     // nil for a limit of requests
 }
 
@@ -94,10 +95,7 @@ func (m *Machine) need(l *limit, prices []Price) float64 {
 
 // remaining returns what remains of a limit at a time.
 func (m *Machine) remaining(l *limit, now time.Time) float64 {
-	if l.flow == nil {
-		return l.remaining
-	}
-	units := l.remaining + l.flow.rate()*m.Share*max(now.Sub(l.flow.at), 0).Seconds()
+	units := l.remaining + l.flow.rate()*m.Share*now.Sub(l.at).Seconds()
 	if l.quota > 0 {
 		units = min(units, max(l.quota*m.Share, l.remaining))
 	}
@@ -105,10 +103,7 @@ func (m *Machine) remaining(l *limit, now time.Time) float64 {
 }
 
 func (m *Machine) add(l *limit, units float64, now time.Time) {
-	l.remaining = m.remaining(l, now) + units
-	if l.flow != nil {
-		l.flow.at = now
-	}
+	l.remaining, l.at = m.remaining(l, now)+units, now
 }
 
 // taken returns what was subtracted from a limit for a request.
@@ -116,7 +111,7 @@ func (m *Machine) taken(l *limit, t *Trip) float64 {
 	switch need := m.need(l, t.Prices); {
 	case t.number > l.learnt:
 		return need
-	case l.from.Before(t.at):
+	case l.from.Before(t.At):
 		return need * m.Share
 	}
 	return 0
@@ -168,10 +163,7 @@ func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 		return stricter
 	}
 	l.quota, l.remaining, l.learnt = float64(s.Quota), remaining, m.number
-	l.from, l.end = from, end
-	if l.flow != nil {
-		l.flow.at = e.at
-	}
+	l.from, l.end, l.at = from, end, e.at
 	return true
 }
 
@@ -192,7 +184,7 @@ func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) floa
 			remaining = max(remaining-l.flow.rounded, 0)
 		}
 		if !e.trip.unordered {
-			l.flow.learn(reading{e.trip.at, e.at.Add(s.Reset), remaining, l.sent - later}, l.quota, remaining+own >= l.quota)
+			l.flow.learn(reading{e.trip.At, e.at.Add(s.Reset), remaining, l.sent - later}, l.quota, remaining+own >= l.quota)
 		}
 	}
 	return (remaining - flying) * m.Share
@@ -202,7 +194,7 @@ func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) floa
 // has counted earlier requests. later is what the requests with numbers above number take.
 func (m *Machine) inFlight(l *limit, number int64, from time.Time) (all, later float64) {
 	under := m.underWay
-	for len(under) > 0 && !from.Before(under[0].at) {
+	for len(under) > 0 && !from.Before(under[0].At) {
 		under = under[1:]
 	}
 	if m.pricedUnderWay == 0 && l.flow == nil { // each takes one
@@ -246,7 +238,6 @@ func Takes(prices []Price, unit, policy string) float64 {
 
 // A flow is how fast units flow back into a limit.
 type flow struct {
-	at         time.Time     // when limit.remaining was true
 	byPolicy   float64       // units a second, by the policy's window; 0 if that is not known
 	byReset    float64       // by the reset, if all units are back then; 0 if that is not known
 	untilReset time.Duration // the reset
@@ -254,7 +245,7 @@ type flow struct {
 	thousands  int           // answers in succession with thousands remaining; below 0 after any other answer
 	rounded    float64       // how much less may remain than answers announce
 	byAnswers  float64       // units a second, as answers have shown
-	times      int           // how many answers have shown it
+	shown      bool          // an answer has shown it
 	steady     bool          // less than half of the quota came back when a window ended
 	since      reading       // with which the next one is compared; its time is zero if there is none
 }
@@ -296,9 +287,9 @@ func (f *flow) rate() float64 {
 	}
 	announced := cmp.Or(f.byPolicy, f.byReset)
 	switch {
-	case f.times == 0 && f.byPolicy == 0 && f.agreed < 2:
+	case !f.shown && f.byPolicy == 0 && f.agreed < 2:
 		return 0
-	case f.times == 0:
+	case !f.shown:
 		return announced
 	case announced == 0, f.byPolicy == 0 && f.byAnswers*f.untilReset.Seconds() < 2: // the reset is when the next unit is back
 		return f.byAnswers
@@ -327,8 +318,8 @@ func (f *flow) learn(r reading, quota float64, full bool) {
 	if full {
 		return
 	}
-	if f.times++; f.times == 1 {
-		f.byAnswers = in / d
+	if !f.shown {
+		f.shown, f.byAnswers = true, in/d
 	}
 	f.byAnswers = max((f.byAnswers+in/d)/2, 0)
 }

@@ -53,7 +53,6 @@ type Machine struct {
 	refused        int64     // number when a refusal was last counted
 	anyServed      bool      // a request has been served
 	lastSilent     bool      // the newest answer to a served request had no limits
-	answered       bool      // there has been an answer
 	pricedAnswered bool      // a request with prices has been answered
 }
 
@@ -105,10 +104,10 @@ func (m *Machine) Send(t *Trip, now time.Time) {
 	m.number++
 	m.rate.sent(m.last, now)
 	m.last, m.probed = now, now
-	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, at: now}
+	*t = Trip{Prices: t.Prices, Follows: t.Follows, number: m.number, failed: m.failed, At: now}
 	if t.Prices != nil {
 		m.pricedUnderWay++
-		if n := len(m.underWay); n > 0 && m.underWay[n-1].Prices != nil && now.Sub(m.underWay[n-1].at) < closeBy {
+		if n := len(m.underWay); n > 0 && m.underWay[n-1].Prices != nil && now.Sub(m.underWay[n-1].At) < closeBy {
 			m.underWay[n-1].unordered, t.unordered = true, true
 		}
 	}
@@ -157,7 +156,7 @@ func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	m.remove(t)
 	m.resets.halveSeconds(a, received)
-	m.answered, m.pricedAnswered = true, m.pricedAnswered || t.Prices != nil
+	m.pricedAnswered = m.pricedAnswered || t.Prices != nil
 	m.pool.atOnce = cmp.Or(a.AtOnce, m.pool.atOnce)
 	wait := cmp.Or(m.count(t, a, received), min(a.Wait, m.MaxWait))
 	spacing := a.spacing(m.Typical)
@@ -207,7 +206,7 @@ func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Durat
 // served learns from an answer that is no refusal. It drops a limit of requests if it was used up and
 // its window is over.
 func (m *Machine) served(t *Trip, a *Answer, received time.Time) {
-	took := max(received.Sub(t.at), 0)
+	took := max(received.Sub(t.At), 0)
 	m.Typical = cmp.Or(m.Typical, took)
 	m.Typical += (took - m.Typical) / 8
 	m.limits = slices.DeleteFunc(m.limits, func(l limit) bool {
@@ -227,8 +226,8 @@ func (m *Machine) rejected(a *Answer, received time.Time) time.Duration {
 	m.refused = m.number
 	if explained := m.resets.refused() || a.Explained; !explained && (m.lastSilent || !a.Exhausted()) {
 		together := m.UnderWay() + 1
-		if m.rate.run > 0 { // half of a thousand is too many if five were served
-			together = min(together, mostPerServed*m.rate.run)
+		if m.rate.served > 0 { // half of a thousand is too many if five were served
+			together = min(together, mostPerServed*m.rate.served)
 		}
 		if !a.Elsewhere {
 			m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
@@ -263,11 +262,8 @@ func (m *Machine) wait(until time.Time, a *Answer) bool {
 	return true
 }
 
-// Idle reports whether a machine has not been used for idleTime, and nothing is lost if it is
-// forgotten.
-func (m *Machine) Idle(now time.Time) bool {
-	return now.Sub(m.last) > idleTime && m.Loss(now) == NothingLost
-}
+// Idle reports whether no request has been sent for idleTime.
+func (m *Machine) Idle(now time.Time) bool { return now.Sub(m.last) > idleTime }
 
 // A Loss is what would be lost if a machine were forgotten.
 type Loss int
@@ -285,7 +281,7 @@ func (m *Machine) Loss(now time.Time) Loss {
 	}
 	loss := NothingLost
 	counts := m.pool.room(1) > 0 || m.rate.perSecond > 0 || len(m.limits) > 0
-	if counts && now.Sub(m.last) <= idleTime || now.Before(m.until.Add(m.backoff.asked)) {
+	if counts && !m.Idle(now) || now.Before(m.until.Add(m.backoff.asked)) {
 		loss = CountLost
 	}
 	for i := range m.limits {
@@ -326,12 +322,6 @@ func (m *Machine) Take(now time.Time) (a Answer) {
 	}
 	m.limits, m.pace, m.spacing = nil, 0, 0
 	return a
-}
-
-// Join counts a request that is under way as a Trip of another Machine.
-func (m *Machine) Join(t, other *Trip, now time.Time) {
-	m.Send(t, now)
-	t.at = other.at
 }
 
 // Returned ends a request that took nothing from the limits of this Machine, because its answer

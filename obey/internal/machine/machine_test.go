@@ -168,11 +168,29 @@ func TestReturnedTakesNothing(t *testing.T) {
 	require.InDelta(t, 40/rate+1, v.Until.Sub(later.Add(time.Second)).Seconds(), 0.001)
 }
 
+// An answer that is reported after a newer one gives back no flow of the time between the two.
+func TestLateAnswer(t *testing.T) {
+	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}}
+	answer := func(left int64) *Answer {
+		return &Answer{Stocks: []Stock{{Unit: "tokens", Remaining: left, Quota: 100, Window: 100 * time.Second}}}
+	}
+	later := epoch.Add(time.Minute)
+	p.send(epoch, []Price{{Unit: "tokens", Units: 1}})
+	p.m.Answered(p.trips[0], answer(99), epoch)
+	p.send(epoch.Add(time.Second), []Price{{Unit: "tokens", Units: 1}})
+	p.send(epoch.Add(2*time.Second), []Price{{Unit: "tokens", Units: 1}})
+	p.m.Answered(p.trips[2], answer(50), later)
+	p.m.Answered(p.trips[1], answer(98), epoch.Add(2*time.Second))
+	require.InDelta(t, 50, p.m.remaining(&p.m.limits[0], later), 0.001)
+}
+
 // A request that joins counts from the time when it was sent.
 func TestJoin(t *testing.T) {
 	p := &play{t: t, m: Machine{Settings: Settings{MaxWait: 10 * time.Minute, Share: 1}}}
 	now := epoch.Add(2 * time.Second)
-	p.m.Join(&Trip{}, &Trip{at: epoch}, now)
+	joins := &Trip{}
+	p.m.Send(joins, now)
+	joins.At = epoch
 	p.send(now, nil)
 	p.answer(now, p.trips[0], "a r=3;t=1")
 	for range 3 {
@@ -193,7 +211,7 @@ func TestSpaced(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.Settings = Settings{MaxWait: time.Minute, Share: 1}
-			tc.m.last, tc.m.answered = epoch, true
+			tc.m.last, tc.m.anyServed = epoch, true
 			require.Equal(t, tc.want, tc.m.Ask(epoch, &Trip{}).Reason)
 		})
 	}
@@ -249,7 +267,7 @@ func TestLoss(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.Settings, tc.m.last = settings, epoch
 			require.Equal(t, tc.want, tc.m.Loss(epoch.Add(tc.now)))
-			require.Equal(t, tc.idle, tc.m.Idle(epoch.Add(tc.now)))
+			require.Equal(t, tc.idle, tc.want == NothingLost && tc.m.Idle(epoch.Add(tc.now)))
 		})
 	}
 }
@@ -450,17 +468,17 @@ func TestFlowRate(t *testing.T) {
 		{"a reset", flow{byReset: 5}, 0},
 		{"resets that agree", flow{byReset: 5, agreed: 2}, 5},
 		{"a window, and resets that agree", flow{byPolicy: 4, byReset: 5, agreed: 2}, 4},
-		{"shown, nothing else is known", flow{byAnswers: 3, times: 1}, 3},
-		{"shown, the limit is full", flow{untilReset: time.Minute, byAnswers: 3, times: 1}, 3},
-		{"shown, slower than the window", flow{byPolicy: 5, byAnswers: 3, times: 1}, 3 + 2*claim},
-		{"shown, faster than the window", flow{byPolicy: 5, byAnswers: 8, times: 1}, 5},
-		{"shown, next to nothing", flow{byPolicy: 5, byAnswers: 5*leastFlow - 0.01, times: 1}, 0},
-		{"shown, next to nothing, because others take it", flow{byPolicy: 5, byAnswers: 0, times: 1, steady: true}, 5 * claim},
-		{"shown, a little more", flow{byPolicy: 5, byAnswers: 5 * leastFlow, times: 1}, 5 * (leastFlow + (1-leastFlow)*claim)},
-		{"shown, slower than the reset", flow{byReset: 5, untilReset: time.Minute, byAnswers: 3, times: 1}, 3 + 2*claim},
-		{"shown, faster than the reset", flow{byReset: 5, untilReset: time.Minute, byAnswers: 8, times: 1}, 5},
-		{"shown, and the reset is that of the next unit", flow{byReset: 5, untilReset: 200 * time.Millisecond, byAnswers: 8, times: 1}, 8},
-		{"shown, and the window is short", flow{byPolicy: 5, untilReset: 200 * time.Millisecond, byAnswers: 8, times: 1}, 5},
+		{"shown, nothing else is known", flow{byAnswers: 3, shown: true}, 3},
+		{"shown, the limit is full", flow{untilReset: time.Minute, byAnswers: 3, shown: true}, 3},
+		{"shown, slower than the window", flow{byPolicy: 5, byAnswers: 3, shown: true}, 3 + 2*claim},
+		{"shown, faster than the window", flow{byPolicy: 5, byAnswers: 8, shown: true}, 5},
+		{"shown, next to nothing", flow{byPolicy: 5, byAnswers: 5*leastFlow - 0.01, shown: true}, 0},
+		{"shown, next to nothing, because others take it", flow{byPolicy: 5, byAnswers: 0, shown: true, steady: true}, 5 * claim},
+		{"shown, a little more", flow{byPolicy: 5, byAnswers: 5 * leastFlow, shown: true}, 5 * (leastFlow + (1-leastFlow)*claim)},
+		{"shown, slower than the reset", flow{byReset: 5, untilReset: time.Minute, byAnswers: 3, shown: true}, 3 + 2*claim},
+		{"shown, faster than the reset", flow{byReset: 5, untilReset: time.Minute, byAnswers: 8, shown: true}, 5},
+		{"shown, and the reset is that of the next unit", flow{byReset: 5, untilReset: 200 * time.Millisecond, byAnswers: 8, shown: true}, 8},
+		{"shown, and the window is short", flow{byPolicy: 5, untilReset: 200 * time.Millisecond, byAnswers: 8, shown: true}, 5},
 	} {
 		require.InDelta(t, tc.want, tc.flow.rate(), 1e-9, tc.name)
 	}

@@ -221,7 +221,7 @@ func (p *play) phase(now time.Time) string {
 		return "waiting"
 	case p.m.probing || slices.ContainsFunc(p.m.limits, isUsedUp):
 		return "probing"
-	case !p.m.answered && (len(p.m.underWay) == 0 || now.Before(p.m.underWay[0].at.Add(firstWait))):
+	case !p.m.anyServed && p.m.refused == 0 && (len(p.m.underWay) == 0 || now.Before(p.m.underWay[0].At.Add(firstWait))):
 		return "unknown"
 	}
 	return "counting"

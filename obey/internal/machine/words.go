@@ -16,7 +16,7 @@ const RequestUnit = "requests"
 type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
 	Share   float64       // the part of what remains that may be used, more than 0, at most 1
-	Jitter  time.Duration // waits that a server asks for end up to this much later; 0 or more
+	Jitter  time.Duration // waits that a server asks for end up to this much later; 0, or less, is no later
 	Pace    bool          // requests are spaced by Answer.Pace
 	Part    bool          // another Machine bounds how many requests are under way
 }
@@ -117,13 +117,10 @@ type Price struct {
 // A Trip is a request, before and after it is sent.
 type Trip struct {
 	Prices    []Price
-	Follows   bool // it follows a redirection
-	Owner     any  // of the caller, who sets it after Send
+	Follows   bool      // it follows a redirection
+	Owner     any       // of the caller, who sets it after Send
+	At        time.Time // when it was sent; zero before. A caller may set an earlier time after Send
 	number    int64
 	failed    int64 // Machine.failed when it was sent
 	unordered bool  // sent within closeBy of another with prices: the server may have seen either first
-	at        time.Time
 }
-
-// Sent returns when the request was sent; zero before.
-func (t *Trip) Sent() time.Time { return t.at }
