@@ -19,7 +19,7 @@ const slowerWaits = 4
 
 // A backoff is how long the key waits after refusals that ask for none, or for more than MaxWait.
 type backoff struct {
-	latest    time.Duration // the upper bound of the latest wait; 0 if a request was served since
+	latest    time.Duration // the upper bound of the latest wait that no server asked for; 0 if a request was served since
 	enough    time.Duration // after which a request is served: see recovered
 	shortened time.Duration // the latest wait that was cut; 0 if a request was served since
 	asked     time.Duration // what the server had asked for when that wait was cut
@@ -35,7 +35,6 @@ func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
 		bound := b.next()
 		return min(bound/2+rand.N(bound/2+1), maxWait)
 	}
-	b.latest = 0
 	if asked <= maxWait {
 		return asked
 	}
@@ -48,7 +47,9 @@ func (b *backoff) wait(asked, maxWait time.Duration) time.Duration {
 func Late(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
 // next returns the upper bound of the next wait. The first bound is half of the wait that was enough
-// the last time. Each further bound is half as long again, but none skips the wait that was enough.
+// the last time. Each further bound is half as long again, but none skips the wait that was enough. The
+// bounds go on growing if the server asks for a wait in between: some servers round resets down to 0, and
+// count refused requests.
 func (b *backoff) next() time.Duration {
 	d := b.latest + b.latest/2
 	switch {
