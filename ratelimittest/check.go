@@ -571,10 +571,12 @@ func olderKey(fields []older.Field, read *ratelimit.Fields, policy string, role 
 	return best
 }
 
-// agrees compares an older limit with the current limits. remaining reports whether one of these has
-// the same Remaining. reset reports whether such a limit has the same Reset, give or take a second.
-// Both are true if there is no current limit. The older Reset may also be later, but no later than the
-// Reset of another current limit, because [ratelimit.RestrictHeader] writes such a Reset.
+// agrees compares an older limit with the current limits. remaining reports whether one of these has the
+// same Remaining. reset reports whether such a limit has the same Reset, give or take a second, or
+// whether one of the two has no Reset. Both are true if there is no current limit. reset is also true if
+// the older Reset is later than the Reset of that limit, and no later than the Reset of a current limit
+// with another Remaining. [ratelimit.RestrictHeader] can join the Remaining of one limit with the later
+// Reset of another.
 func (c *checker) agrees(old *ratelimit.Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

@@ -111,8 +111,9 @@ func (x *exchange) refusing() *promise {
 	return &x.silent
 }
 
-// promised checks that a request is not refused after the end of a promise, and remembers the
-// promise of this refusal. A limit of concurrent requests cannot know when a request ends.
+// promised reports a refusal of a request that was sent after the end of the last promise, and remembers
+// the promise of the new refusal. It does neither if the new refusal promises nothing, or if the
+// response has a policy of concurrent requests, because such a limit cannot know when a request ends.
 func (x *exchange) promised() {
 	r, concurrent := x.refusing(), func(p ratelimit.Policy) bool { return p.Unit == ratelimit.ConcurrentRequests }
 	owed := *r

@@ -176,8 +176,9 @@ func (v *view) begin(most int) bool {
 	return true
 }
 
-// conserved reports whether all tracks together have used no more than all requests cost. If so,
-// earlier responses may have been added to the wrong track.
+// conserved reports whether the tracks, and a new track for this response, have used no more units than
+// all requests cost. If so, the response may come from a new counter whose earlier responses were added
+// to another track.
 func (v *view) conserved() bool {
 	used := v.Quota - v.Remaining
 	for i := range v.tracks {

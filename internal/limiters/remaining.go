@@ -178,8 +178,8 @@ func (v *view) full(missing span) bool {
 	return v.Reset >= (missing.low-1)/rate.high-rounding-1 && v.Reset <= (missing.high+1)/rate.low+slack
 }
 
-// eachUnit returns the seconds between two tokens, given a reset until the bucket is full. The upper
-// bound is infinite if no token need be missing.
+// eachUnit returns bounds for the seconds between two tokens. It assumes that the reset is the time
+// until the bucket is full. The upper bound is infinite if perhaps no token is missing.
 func (v *view) eachUnit(missing span) span {
 	return span{
 		max(v.Reset-rounding-1, 0) / (missing.high + 0.5) / 1.1,

@@ -199,8 +199,9 @@ func (r *Run) stays(now Response) int {
 	return same
 }
 
-// stands reports whether Remaining stays the same although more requests were served than all
-// counters together can have given back.
+// stands reports whether Remaining stays the same although more requests were served than all counters
+// together can have given back. If Remaining has never moved, stands also returns false if each
+// Remaining fits a server that lowers Remaining (see Terms.Slope).
 func (r *Run) stands() bool {
 	first := len(r.events) - 1
 	now, longest := r.events[first], r.terms.Window

@@ -289,8 +289,8 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readPolicy reads a quota, perhaps with a window (100/1h). It returns false if there is no number,
-// or if the window is unreadable.
+// readPolicy reads a quota, perhaps with a window (100/1h). It returns false if there is no number, if
+// the number is negative, or if the window is unreadable.
 func (m *item) readPolicy(value string) bool {
 	count, window, over := cutOver(value)
 	v, ok := text.ParseCount(count)

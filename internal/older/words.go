@@ -111,11 +111,11 @@ func parse(key string) name {
 	return n.unanchored(said, first)
 }
 
-// An anchor is the place of the word RateLimit in a sentence: from the index first to just before the
-// index behind. Other words may be glued to the anchor.
+// An anchor is the word RateLimit, or Rate alone, among the words of a key: said[first:behind]. before
+// and after are the letters that are glued to it, such as Feature in FeatureRateLimit.
 type anchor struct {
 	first, behind int
-	end           int // in bytes of the key
+	end           int // the offset in the key behind the anchor
 	before, after string
 	dashed        bool // it is not one word
 }
@@ -185,8 +185,9 @@ func (n name) wait(said []token) (_ name, ok bool) {
 	return n, true
 }
 
-// mayMeanLimit reports whether a word can be the role of a name without an anchor, or its last
-// word.
+// mayMeanLimit reports whether a word is a role, a unit, a window or something that servers count, or
+// contains such a word. If a key has no anchor, and neither its first nor its last word is one, the key
+// is not about limits.
 func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token

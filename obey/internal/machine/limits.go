@@ -12,9 +12,9 @@ import (
 // nothing remains of them.
 const maxLimits = 16
 
-// A limit is what remains of a limit of the server. The end of its window changes nothing: what remains
-// then may still be used, because no answer has shown that less remains (draft-11 Section 8.4). If too
-// little remains, one request goes as a probe.
+// A limit is what a client knows of one limit of the server. The end of the window does not change
+// remaining, because only an answer shows a new number (draft-11 Section 8.4). If too little remains,
+// and no flow is known, requests wait for the end of the window. Then one request goes as a probe.
 type limit struct {
 	unit, policy string
 	quota        float64   // 0 if it is not known
@@ -268,19 +268,23 @@ const (
 	// several do. If the client did not see it, 300 jobs at these limits would need 667 s instead of
 	// 631.
 	step, several = 1000, 3
-	// othersPart is the largest part of the quota that a client leaves to others. It leaves what flows
-	// in within a second. If a client took units as soon as there are enough for one request, there
-	// would never be enough for a second client.
+	// A client leaves to other clients what flows in within a second, but at most the part othersPart of
+	// the quota. If a client took units as soon as there are enough for one request, there would never
+	// be enough for a second client.
 	othersPart = 1.0 / 8
 )
 
-// rate returns how many units flow in each second; 0 if that is unknown, or if all units
-// come back at once:
+// rate returns how many units flow in each second; 0 if that is unknown, or if all units come back at
+// once. The announced flow is quota ÷ window. Without a window, it is what is missing ÷ reset. The
+// first of these that applies counts:
 //
-//   - Before answers have shown a flow, it is quota ÷ window. Without a window, it is what is missing ÷
-//     reset, if several answers agree on that. A single reset may be the time of the next unit.
-//   - Afterwards it is what answers have shown, plus a part of what is missing to the flow above, and
-//     at most that flow. It is 0 if answers show almost nothing, unless other clients take the rest.
+//   - Before answers have shown a flow, rate returns the announced flow. Without a window, it returns 0
+//     until several answers agree on that flow, because a single reset may be that of the next unit.
+//   - If no flow is announced, or the reset is that of the next unit, it returns the flow that answers
+//     have shown.
+//   - If answers have shown almost nothing, it returns 0, unless other clients take the rest.
+//   - Otherwise it returns the flow that answers have shown, plus the part claim of what is missing to
+//     the announced flow. It never exceeds the announced flow.
 func (f *flow) rate() float64 {
 	if f == nil {
 		return 0
