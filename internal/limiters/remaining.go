@@ -161,7 +161,8 @@ func (v *view) inBucket(t *track) step {
 	return s
 }
 
-// missing returns how many units are missing if at most the given number remains.
+// missing returns how many units are missing. If the server has lowered Remaining, up to most units may
+// remain.
 func (v *view) missing(most float64) span {
 	if v.capped {
 		return span{v.Quota - most, v.Quota - v.Remaining}
@@ -169,7 +170,7 @@ func (v *view) missing(most float64) span {
 	return span{v.Quota - v.Remaining, v.Quota - v.Remaining}
 }
 
-// full reports whether the reset fits a bucket with a known rate.
+// full reports whether the reset fits a bucket in which so many units are missing.
 func (v *view) full(missing span) bool {
 	rate, slack := v.rate(), rounding+1+v.Window/10
 	if v.kind == bucketNext {

@@ -45,7 +45,7 @@ type Doubt struct {
 
 // diagnose returns the fault of a limiter that no model explains. It changes the announced numbers in
 // several ways, the likeliest first. The first change with which a model explains all responses shows
-// the fault. Without such a change, it returns the fault of a model that was left last.
+// the fault. Without such a change, diagnose returns the fault of the model that was dropped last.
 func (r *Run) diagnose(now Response) Doubt {
 	f := r.wrong
 	switch {
@@ -84,7 +84,7 @@ type change struct {
 	possible bool
 	terms    Terms
 	of       func(*Response) // nil is no change of the responses
-	windows  int             // how many windows have to follow the first window
+	windows  int             // how many windows must follow the first window
 	doubt    Doubt
 }
 
@@ -169,9 +169,9 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 	}
 }
 
-// explained reports whether a model with one counter explains the responses with other terms or with a
-// change; a nil change changes nothing. It returns how many windows followed the first window, or -1 if
-// no model explains the responses.
+// explained returns how many windows followed the first window in a model that explains the responses
+// with these terms and this change, or -1 if no model does. The model has one counter, of a kind below
+// among. A nil change changes nothing.
 func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int) {
 	for _, m := range newModels()[:among] {
 		m.jitter = 1e-9 // seconds: not zero, so that the model assumes no jitter of its own

@@ -138,9 +138,9 @@ func (ts *tallies) listedWith(t *tally) int {
 	})
 }
 
-// nameOf returns the name of a tally's policy. It comes from the names of the fields, else from a
-// field for the name, else from a list, else from the caller. If the usual fields have a limit
-// without a name, a vendor's limit gets the name of its family (sib).
+// nameOf returns the name of a tally's policy. It comes from the names of the fields, else from a field
+// for the name, else from a list, else from the caller. If two families have a limit without a name, a
+// vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.columnName != "":

@@ -52,7 +52,7 @@ type name struct {
 	Row
 	kind       nameKind
 	order      order
-	weak       bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
+	weak       bool   // a field with a surer word for the role, or with a dash before the role, takes precedence
 	place      int    // the rank among the fields of a response, by order, role and weakness
 	digits     bool   // the policy begins with the seconds of its window
 	hint       hint   // by the policy
@@ -148,8 +148,8 @@ func repeatsAnchor(said []token) bool {
 }
 
 // wait reads a name with the word retry or wait. A unit of time may follow, or a policy, as in
-// Retry-After-NAME and X-RateLimit-Retry-After-NAME. The word wait alone counts only after the anchor
-// or the word throttle: X-Queue-Wait is about something else.
+// Retry-After-NAME and X-RateLimit-Retry-After-NAME. The word wait alone counts only after the anchor or
+// the word throttle: X-Queue-Wait is about something else. ok is false if the name has neither word.
 func (n name) wait(said []token) (_ name, ok bool) {
 	at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
 	if at < 0 {
