@@ -170,7 +170,7 @@ func (v *view) missing(most float64) span {
 	return span{v.Quota - v.Remaining, v.Quota - v.Remaining}
 }
 
-// full reports whether the reset fits a bucket in which so many units are missing.
+// full reports whether the reset fits a bucket that lacks the given number of units.
 func (v *view) full(missing span) bool {
 	rate, slack := v.rate(), rounding+1+v.Window/10
 	if v.kind == bucketNext {

@@ -90,7 +90,8 @@ type change struct {
 
 // changed returns the fault that the first change shows with which one counter explains all responses.
 // The kind of the counter must be below among. If some kind explains the responses without a change, a
-// restart may explain a fault of the window too. Two windows must then follow the first window.
+// restart may explain a fault of the window too. Two windows must then follow the first window. ok is
+// false if no change explains the responses.
 func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	several := 2
 	if among == kinds {
@@ -129,7 +130,7 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 }
 
 // returns finds the fault of a reset that does not end when the quota is back. windows is how many
-// windows must follow the first window.
+// windows must follow the first window. ok is false if the responses show no such fault.
 func (r *Run) returns(among kind, windows int, window float64) (d Doubt, ok bool) {
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {

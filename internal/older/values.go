@@ -20,6 +20,8 @@ import (
 //	100, 1000                         a list of numbers; one of them counts
 //	99, 99;w=1, 0;w=60                a list of numbers with their windows
 //	39/40, 600/15m, 12h               a member: with a quota, with a window, or a window alone
+//
+// A function that reads a shape appends facts. It returns false if a part of the value is unreadable.
 
 // Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 require a parser of the current fields to
 // support as many members and parameters.
@@ -307,7 +309,8 @@ func (m *item) readPolicy(value string) bool {
 	return true
 }
 
-// cutOver cuts 600/15m, and 10 per 1 hour (Flask-Limiter).
+// cutOver cuts 600/15m, and 10 per 1 hour (Flask-Limiter). ok is false if there is neither a slash nor
+// the word per.
 func cutOver(value string) (count, over string, ok bool) {
 	if count, over, ok = strings.Cut(value, " per "); !ok {
 		count, over, ok = strings.Cut(value, "/")
@@ -428,7 +431,7 @@ func cutKey(part string) (key, value string, ok bool) {
 	return key, text.Trim(value), true
 }
 
-// cutEither cuts a text at the first of two separators.
+// cutEither cuts a text at the first of two separators. ok is false if there is none.
 func cutEither(s string, a, b byte) (head, tail string, ok bool) {
 	for i := range len(s) {
 		if s[i] == a || s[i] == b {
@@ -560,7 +563,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// parseJSON reads a JSON object or array.
+// parseJSON reads a JSON object or array. ok is false if the text is malformed or too long.
 func parseJSON(s string) (v any, ok bool) {
 	if len(s) > maxJSON {
 		return nil, false

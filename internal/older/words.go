@@ -120,7 +120,7 @@ type anchor struct {
 	dashed        bool // it is not one word
 }
 
-// findAnchor finds the first anchor.
+// findAnchor finds the first anchor. ok is false if there is none.
 func findAnchor(said []token) (a anchor, ok bool) {
 	const whole = "ratelimit"
 	start := 0

@@ -259,7 +259,7 @@ func (t *textReader) requested(line string) bool {
 	return true
 }
 
-// cutHost returns the value of the field Host.
+// cutHost returns the value of the field Host, and false if the line is another field.
 func cutHost(line string) (string, bool) {
 	name, host, _ := strings.Cut(line, ":")
 	return strings.Trim(host, " \t"), strings.EqualFold(name, "Host")
