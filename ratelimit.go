@@ -109,14 +109,14 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect is the name of the form that was read. It is not written. It is "" if nothing was
-	// read, and "ratelimit" for the current fields. It is "ratelimit-lenient" for current fields
-	// that [Parse] refuses, and "ratelimit-next" for the form of the next draft. An older form has
-	// the name of a draft ("draft-00" to "draft-07"), of a family ("x-ratelimit"), of a vendor, or
-	// of one of [LegacyOptions].Dialects.
+	// Dialect is the name of the form that was read. [Fields.Set] does not write it into a
+	// header. It is "" if nothing was read, and "ratelimit" for the current fields. It is
+	// "ratelimit-lenient" for current fields that [Parse] refuses, and "ratelimit-next" for the
+	// form of the next draft. An older form has the name of a draft ("draft-00" to "draft-07"),
+	// of a family ("x-ratelimit"), of a vendor, or of one of [LegacyOptions].Dialects.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
-	// [LegacyOptions.Reset]. It is not written.
+	// [LegacyOptions.Reset]. [Fields.Set] does not write Guessed into a header.
 	Guessed bool `json:"guessed,omitempty"`
 
 	// exact has the resets that are not whole seconds, by index in Limits, and 0 for all other

@@ -81,15 +81,15 @@ type Middleware struct {
 // the handler joins its limits with the limits in the header ([ratelimit.RestrictHeader]). These
 // may be from an inner Handler, from another limiter, or from the server behind a reverse proxy.
 // The outermost of nested Handlers writes the Dialects of all. If a field of limits is in the
-// header, its name is removed from Trailer (Sections 3.1 and 4.1).
+// header, its name is removed from Trailer (draft-11 Sections 3.1 and 4.1).
 //
 // A refused request gets the answer of [Refuse]. If Take fails after the context of the request has
 // ended, the answer is 503, so that clients cannot avoid the limit by hanging up.
 //
 // The ResponseWriter of next is a Flusher and a Hijacker if the server's is. The header contains no
-// limits until it is sent: see [DecisionOf]. A flush counts as sending, even if it fails, as behind
-// [http.TimeoutHandler]. Because the ResponseWriter is wrapped, [http.MaxBytesReader] cannot close
-// the connection.
+// limits until it is sent: see [DecisionOf]. A flush announces the limits even if it fails. It
+// fails behind [http.TimeoutHandler], whose ResponseWriter is no Flusher. Because the
+// ResponseWriter is wrapped, [http.MaxBytesReader] cannot close the connection.
 //
 // Handler panics if Take or next is nil, or if one of the Dialects is nil or writes RateLimit, such
 // as [ratelimit.Draft07]. Later changes to m have no effect.

@@ -65,8 +65,8 @@ func noSmaller(prices, others []machine.Price) bool {
 	})
 }
 
-// scoutOf returns a request in the queue of a line that may go as a scout, or else the time when one
-// may go.
+// scoutOf returns a request in the queue of a line that may go as a scout. If none may go yet, w is nil,
+// and next is the time when one may go. If none may go at all, next is zero.
 func (k *key) scoutOf(e *line, now time.Time) (w *waiter, next time.Time) {
 	x := find(k.parts(), func(x *part) bool { return &x.line == e && x.whole && now.Before(x.ends) })
 	if x == nil {

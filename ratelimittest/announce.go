@@ -19,7 +19,7 @@ func fieldsOf(states []state) (f ratelimit.Fields) {
 	return f
 }
 
-// asks returns how long a refusal asks to wait, 0 if it does not.
+// asks returns how long a refusal asks to wait; 0 if it asks for no wait.
 func (a *API) asks(v *visit) (wait time.Duration) {
 	if wait, ok := a.retryAfter(v).Duration(); ok {
 		return wait
@@ -32,9 +32,9 @@ func (a *API) asks(v *visit) (wait time.Duration) {
 	return wait
 }
 
-// retryAfter returns the Retry-After of a refusal. It is absent if a is Bare, or if no time is known.
-// It does not end before the reset of a limit with nothing remaining, unless the vendor's resets tell
-// when the whole quota is back.
+// retryAfter returns the Retry-After of a refusal. It is absent if a is Bare, or if no time is known. It
+// does not end before the reset of a limit with nothing remaining, unless the resets of the vendor are
+// the times until the whole quota is back.
 func (a *API) retryAfter(v *visit) ratelimit.Seconds {
 	if a.Bare || v.wait == unknown {
 		return ratelimit.Seconds{}

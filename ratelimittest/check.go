@@ -177,7 +177,7 @@ func malformed(field *draft.Field, e *ratelimit.FieldError, lines []string) (r *
 	return ruleMalformed, nil
 }
 
-// member checks a member on its own. written is about to read it.
+// member checks a member on its own. The member is the next one that written reads.
 func (c *checker) member(written *spelling, i int, name string, key []byte, params ratelimit.Params) {
 	field := written.field
 	if written.next() {
@@ -211,7 +211,7 @@ func ownerOf(key string) *draft.Field {
 	return nil
 }
 
-// unit checks the unit of a policy, if it is written.
+// unit checks the unit of a policy. written is true if the policy contains a unit, perhaps an empty one.
 func (c *checker) unit(i int, unit ratelimit.Unit, written bool) {
 	switch unit {
 	case "":
@@ -301,7 +301,7 @@ func wastes(l *ratelimit.Limit, p *ratelimit.Policy) bool {
 	return l.Remaining == 0 && number(l.Reset) == 1 && number(p.Window) == 1 && p.Quota > 0 && p.Quota < tolerance
 }
 
-// shortest returns the policy with the shortest window of each unit.
+// shortest returns, for each unit, the policy with the shortest window.
 func (c *checker) shortest() map[ratelimit.Unit]*ratelimit.Policy {
 	of := make(map[ratelimit.Unit]*ratelimit.Policy, 1)
 	for i := range c.fields.Policies {
@@ -381,8 +381,8 @@ func (c *checker) refusal(storable, stored bool) {
 	}
 }
 
-// storable reports whether the header permits a cache to reuse the response. A cache may reuse others
-// too, but that is no fault of the server.
+// storable reports whether the header permits a cache to reuse the response. A cache may also reuse a
+// response without such a permission, but that is no fault of the server.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -399,8 +399,8 @@ func (c *checker) storable() bool {
 	return false
 }
 
-// cacheControl reports whether Cache-Control decides whether a cache may reuse a response, and
-// whether it may (RFC 9111 Section 5.2.2).
+// cacheControl reads the directives that decide whether a cache may reuse a response (RFC 9111 Section
+// 5.2.2). fresh is true if they permit it. explicit is true if one of them forbids it, or is an age.
 func cacheControl(lines []string) (explicit, fresh bool) {
 	for _, line := range lines {
 		for directive := range strings.SplitSeq(strings.ToLower(line), ",") {
@@ -455,9 +455,9 @@ func (c *checker) retryAfter() {
 }
 
 // retryTime checks that a Retry-After is not far beyond all resets and windows of the response, as a
-// Retry-After in milliseconds is. A Retry-After of 0 next to an exhausted older limit is a fault too:
-// some servers write 0 for less than a second. A Retry-After may be before the reset of an older limit,
-// because the reset may tell when the whole quota is back.
+// Retry-After in milliseconds is. retryTime also notes a Retry-After of 0 next to an exhausted older
+// limit: some servers write 0 for less than a second. A Retry-After may be before the reset of an older
+// limit, because the reset may tell when the whole quota is back.
 func (c *checker) retryTime(asked int64) {
 	latest, milli := int64(0), false
 	compare := func(end int64) {
@@ -571,10 +571,12 @@ func olderKey(fields []older.Field, read *ratelimit.Fields, policy string, role 
 	return best
 }
 
-// agrees compares an older limit with the current limits. remaining reports whether one of these has
-// the same Remaining. reset reports whether such a limit has the same Reset, give or take a second.
-// Both are true if there is no current limit. The older Reset may also be later, but no later than the
-// Reset of another current limit, because [ratelimit.RestrictHeader] writes such a Reset.
+// agrees compares an older limit with the current limits. remaining reports whether one of these has the
+// same Remaining. reset reports whether such a limit has the same Reset, give or take a second, or
+// whether one of the two has no Reset. Both are true if there is no current limit. reset is also true if
+// the older Reset is later than the Reset of that limit, and no later than the Reset of a current limit
+// with another Remaining. [ratelimit.RestrictHeader] can join the Remaining of one limit with the later
+// Reset of another.
 func (c *checker) agrees(old *ratelimit.Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

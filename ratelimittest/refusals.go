@@ -11,8 +11,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A promise is what a refusal announces: requests are served after end. If end is zero, there is
-// no promise.
+// A promise is what a refusal announces: a request that is sent at end or later is served. If end is
+// zero, there is no promise.
 type promise struct {
 	end    time.Time
 	source ratelimit.Source
@@ -44,9 +44,9 @@ func (s *Sequence) release() {
 	}
 }
 
-// early checks a refusal: nothing must have remained of one of its limits when the request was sent. A
-// refusal without limits may come from any limit of the server. The suspect is the limit that allowed
-// the fewest requests.
+// early reports a refusal if each limit that may have refused still allowed a request when the request
+// was sent. A refusal without limits may come from any limit of the server. The suspect is the limit
+// that allowed the fewest requests.
 func (x *exchange) early() {
 	var suspect *run
 	left, field := int64(math.MaxInt64), ratelimit.LimitField
@@ -101,7 +101,8 @@ func (x *exchange) before(r *run) int64 {
 	return int64(least/r.Cost()) - int64(x.others(r)) - int64(x.pending)
 }
 
-// refusing returns the latest promise of the limit that refuses.
+// refusing returns the latest promise of the exhausted limit. If no limit is exhausted, it returns the
+// promise of refusals without limits.
 func (x *exchange) refusing() *promise {
 	for i := range x.joined {
 		if m := &x.joined[i]; m.run != nil && m.exhausted() {
@@ -111,8 +112,9 @@ func (x *exchange) refusing() *promise {
 	return &x.silent
 }
 
-// promised checks that a request is not refused after the end of a promise, and remembers the
-// promise of this refusal. A limit of concurrent requests cannot know when a request ends.
+// promised reports a refusal of a request that was sent after the end of the last promise, and remembers
+// the promise of the new refusal. It does neither if the new refusal promises nothing, or if the
+// response has a policy of concurrent requests, because such a limit cannot know when a request ends.
 func (x *exchange) promised() {
 	r, concurrent := x.refusing(), func(p ratelimit.Policy) bool { return p.Unit == ratelimit.ConcurrentRequests }
 	owed := *r

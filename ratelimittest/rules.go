@@ -136,8 +136,8 @@ var (
 	ruleFraction = &rule{"6-9", "", LevelShould, "write a whole number, because many clients read nothing else"}
 )
 
-// in returns the finding that a member of a field breaks the rule. If item is -1, the whole field
-// breaks it. The message is a format for args.
+// in returns the finding that a member of a field breaks the rule. If item is -1, the whole field breaks
+// the rule. The message is a format for args.
 func (r *rule) in(field string, item int, args ...any) Finding {
 	return r.at(ratelimit.FieldError{Field: field, Line: -1, Offset: -1, Item: item}, args...)
 }

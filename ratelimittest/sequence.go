@@ -266,8 +266,8 @@ func (x *exchange) milliseconds() {
 	}
 }
 
-// field returns the field that contains a number of a limit or policy, and the index of the
-// member in it.
+// field returns the field that contains a number of a limit or policy, and the index of the member in
+// the field, or -1 for an older field.
 func (x *exchange) field(field, policy string, role ratelimit.Role, item int) (string, int) {
 	if x.isCurrent() {
 		return field, item

@@ -11,9 +11,9 @@ import (
 //go:embed vectors
 var vectors embed.FS
 
-// Vectors returns the test cases of this package in JSON, for tests of parsers and writers. They show
-// what field lines mean, what is malformed, and how to write, join and obey limits. Its README.md
-// describes the files and their form, and its schema.json is the JSON Schema of the files.
+// Vectors returns the test cases of this package in JSON, for tests of parsers and writers. They
+// show what field lines mean, what is malformed, and how to write, join and obey limits. The file
+// README.md describes the other files and their form. The file schema.json is their JSON Schema.
 func Vectors() fs.FS {
 	files, _ := fs.Sub(vectors, "vectors") // no error: the name of the folder is valid
 	return files

@@ -13,7 +13,7 @@ import (
 type Terms struct {
 	Quota  float64
 	Window float64 // in seconds; 0 if unknown
-	Slope  float64 // units a second: Remaining is at most Slope × Reset; 0 if it is not capped
+	Slope  float64 // units a second: the server lowers Remaining to Slope × Reset; 0 if it does not
 }
 
 // An Outcome is what a server did with a request.
@@ -89,8 +89,8 @@ type Run struct {
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
-	wrong     fault // of a model that was left last
-	apart     bool  // one of the models that were left last had several counters in turn
+	wrong     fault // of the model that was dropped last
+	apart     bool  // a dropped model had several counters, which took turns
 }
 
 // falls summarize the differences of Remaining from one response to the next.
@@ -152,7 +152,8 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	return doubts
 }
 
-// verdict returns the fault that a response shows when no model explains it, if there is one.
+// verdict drops the models that do not explain a response, and looks for a fault of the limiter. ok is
+// false if there is none, or if it is too early to tell.
 func (r *Run) verdict(now Response) (d Doubt, ok bool) {
 	if r.models == nil {
 		r.models = newModels()
@@ -173,9 +174,9 @@ func (r *Run) verdict(now Response) (d Doubt, ok bool) {
 	return r.diagnose(now), true
 }
 
-// unlikely returns a fault of a fixed window that explains all responses, if the models need several
-// counters that seldom take turns. It looks only at some of the responses, because each look takes
-// long.
+// unlikely looks for a fault if each model needs several counters that seldom take turns. A fixed window
+// with one counter and a fault is then the likelier explanation. ok is false if this does not explain
+// all responses. unlikely looks only after every eighth response, because each look takes long.
 func (r *Run) unlikely() (d Doubt, ok bool) {
 	likely := func(m *model) bool { return len(m.tracks) == 1 || 8*m.moves > m.seen }
 	if r.responses < 2*often || r.responses%often > 0 || slices.ContainsFunc(r.models, likely) {

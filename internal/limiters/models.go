@@ -39,7 +39,7 @@ type model struct {
 type fault struct {
 	number Number
 	early  bool    // more remains than can have come back; if false, less remains than must have come back
-	most   float64 // the highest or lowest number that could remain
+	most   float64 // the highest number that can remain if early, else the lowest
 }
 
 // name returns the name of the model for people.
@@ -61,8 +61,8 @@ type track struct {
 	low     float64 // base of a bucket without what refused requests may have cost
 	left    float64 // base with the largest part of a token that is not announced
 	at      span    // the time of the latest response that did not overlap with others
-	since   float64 // requests served since then
-	asked   float64 // requests since then that may have been counted
+	since   float64 // requests served since at
+	asked   float64 // requests since at that may have been counted
 	end     span    // the time at which the reset ends
 	rolled  float64 // the time at which the first response of the window arrived
 	begin   float64 // the earliest time at which the window can have begun; -Inf if unknown
@@ -77,11 +77,12 @@ type view struct {
 	*model
 	cost   float64
 	window span    // seconds
-	capped bool    // more may remain
+	capped bool    // the server has lowered Remaining, so more may remain
 	holds  float64 // Remaining, or the most that may remain if it is capped
 }
 
-// add reports whether the model explains a response. If so, it remembers the response.
+// add reports whether the model explains a response. If so, add remembers the response. most bounds the
+// number of tracks.
 func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.longest = max(m.longest, r.Reset)
 	m.seen++
@@ -144,7 +145,7 @@ func (v *view) nearest() (best int, move step) {
 // fresh returns what remains at most after the request.
 func (v *view) fresh() float64 { return v.Quota - v.cost*v.counts() }
 
-// caps reports whether the server has lowered Remaining.
+// caps reports whether the server has lowered Remaining in proportion to the reset.
 func (t *Terms) caps(r *Response) bool {
 	return t.Slope > 0 && r.Reset >= 0 && r.Remaining == math.Floor(t.Slope*r.Reset+1e-9)
 }
@@ -176,8 +177,9 @@ func (v *view) begin(most int) bool {
 	return true
 }
 
-// conserved reports whether all tracks together have used no more than all requests cost. If so,
-// earlier responses may have been added to the wrong track.
+// conserved reports whether the tracks, and a new track for this response, have used no more units than
+// all requests cost. If so, the response may come from a new counter whose earlier responses were added
+// to another track.
 func (v *view) conserved() bool {
 	used := v.Quota - v.Remaining
 	for i := range v.tracks {
@@ -188,7 +190,8 @@ func (v *view) conserved() bool {
 
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
-// ending returns the time at which the reset ends. If there is no reset, it returns otherwise.
+// ending returns the time at which the reset ends. If there is no reset, or only one until the next
+// unit, it returns the parameter otherwise.
 func (v *view) ending(otherwise span) span {
 	if v.Reset < 0 || v.tillUnit() {
 		return otherwise

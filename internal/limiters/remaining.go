@@ -161,7 +161,8 @@ func (v *view) inBucket(t *track) step {
 	return s
 }
 
-// missing returns how many units are missing if at most the given number remains.
+// missing returns how many units are missing. If the server has lowered Remaining, up to most units may
+// remain.
 func (v *view) missing(most float64) span {
 	if v.capped {
 		return span{v.Quota - most, v.Quota - v.Remaining}
@@ -169,7 +170,7 @@ func (v *view) missing(most float64) span {
 	return span{v.Quota - v.Remaining, v.Quota - v.Remaining}
 }
 
-// full reports whether the reset fits a bucket with a known rate.
+// full reports whether the reset fits a bucket that lacks the given number of units.
 func (v *view) full(missing span) bool {
 	rate, slack := v.rate(), rounding+1+v.Window/10
 	if v.kind == bucketNext {
@@ -178,8 +179,8 @@ func (v *view) full(missing span) bool {
 	return v.Reset >= (missing.low-1)/rate.high-rounding-1 && v.Reset <= (missing.high+1)/rate.low+slack
 }
 
-// eachUnit returns the seconds between two tokens, given a reset until the bucket is full. The upper
-// bound is infinite if no token need be missing.
+// eachUnit returns bounds for the seconds between two tokens. It assumes that the reset is the time
+// until the bucket is full. The upper bound is infinite if perhaps no token is missing.
 func (v *view) eachUnit(missing span) span {
 	return span{
 		max(v.Reset-rounding-1, 0) / (missing.high + 0.5) / 1.1,

@@ -45,7 +45,7 @@ type Doubt struct {
 
 // diagnose returns the fault of a limiter that no model explains. It changes the announced numbers in
 // several ways, the likeliest first. The first change with which a model explains all responses shows
-// the fault. Without such a change, it returns the fault of a model that was left last.
+// the fault. Without such a change, diagnose returns the fault of the model that was dropped last.
 func (r *Run) diagnose(now Response) Doubt {
 	f := r.wrong
 	switch {
@@ -84,13 +84,14 @@ type change struct {
 	possible bool
 	terms    Terms
 	of       func(*Response) // nil is no change of the responses
-	windows  int             // how many windows have to follow the first window
+	windows  int             // how many windows must follow the first window
 	doubt    Doubt
 }
 
 // changed returns the fault that the first change shows with which one counter explains all responses.
 // The kind of the counter must be below among. If some kind explains the responses without a change, a
-// restart may explain a fault of the window too. Two windows must then follow the first window.
+// restart may explain a fault of the window too. Two windows must then follow the first window. ok is
+// false if no change explains the responses.
 func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	several := 2
 	if among == kinds {
@@ -129,7 +130,7 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 }
 
 // returns finds the fault of a reset that does not end when the quota is back. windows is how many
-// windows must follow the first window.
+// windows must follow the first window. ok is false if the responses show no such fault.
 func (r *Run) returns(among kind, windows int, window float64) (d Doubt, ok bool) {
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {
@@ -169,9 +170,9 @@ func ofReset(change func(reset float64) float64) func(*Response) {
 	}
 }
 
-// explained reports whether a model with one counter explains the responses with other terms or with a
-// change; a nil change changes nothing. It returns how many windows followed the first window, or -1 if
-// no model explains the responses.
+// explained returns how many windows followed the first window in a model that explains the responses
+// with these terms and this change, or -1 if no model does. The model has one counter, of a kind below
+// among. A nil change changes nothing.
 func (r *Run) explained(among kind, terms Terms, change func(*Response)) (windows int) {
 	for _, m := range newModels()[:among] {
 		m.jitter = 1e-9 // seconds: not zero, so that the model assumes no jitter of its own
@@ -199,8 +200,9 @@ func (r *Run) stays(now Response) int {
 	return same
 }
 
-// stands reports whether Remaining stays the same although more requests were served than all
-// counters together can have given back.
+// stands reports whether Remaining stays the same although more requests were served than all counters
+// together can have given back. If Remaining has never moved, stands also returns false if each
+// Remaining fits a server that lowers Remaining (see Terms.Slope).
 func (r *Run) stands() bool {
 	first := len(r.events) - 1
 	now, longest := r.events[first], r.terms.Window

@@ -31,9 +31,10 @@ func (f *Field) Unlimited() bool {
 	return ok && v.Neg || isNothing(text.Unquote(line))
 }
 
-// Find appends the fields of h that contain limits. Fields in a table follow the table. Every field
-// with a word for limits counts toward MaxFields, even if it has no limit, because reading its
-// words takes time. The result ok is false if there are more than MaxFields.
+// Find appends the fields of h that contain limits. If a table has a row for a field, the row defines
+// the meaning of the field. Every field with a word for limits counts toward MaxFields, even if it has
+// no limit, because reading its words takes time. The result ok is false if there are more than
+// MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
 	looked, unsure := 0, false
 	for key, lines := range h {
@@ -88,10 +89,9 @@ func sure(fields []Field) []Field {
 	return found
 }
 
-// limitFields returns the fields of a family without an anchor if they contain a limit: a remaining
-// next to another role. If a name contains a word for something that is counted, two more count as a
-// limit: a remaining alone, and a quota next to used units or a window. Fields with unsuitable values
-// are dropped.
+// limitFields returns the fields of a family without an anchor if they contain a limit: a remaining next
+// to another role. If a name contains a word for something that is counted, a remaining alone is a limit
+// too, and so is a quota next to used units or a window. Fields with unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
 	var counted, quota bool
@@ -147,7 +147,8 @@ func Readable(fields []Field) []Field {
 	})
 }
 
-// Knows reports whether a key names a field for limits.
+// Knows reports whether a key is that of a field for limits, by the row of a vendor or by the word
+// RateLimit.
 func Knows(key string) bool {
 	n := nameOf(key)
 	return n.Vendor != "" || n.hasAnchor

@@ -10,7 +10,7 @@ import (
 // A Holder is a field with one number of a limit. The number can be replaced, in the form of the
 // field.
 type Holder struct {
-	Field  int   // its index
+	Field  int   // the index of the field
 	Limit  int   // the index of its limit
 	Role   Role  // Quota, Remaining, Used or Reset
 	Number int64 // of units, or of seconds until the reset
@@ -40,7 +40,7 @@ func (numbers *Numbers) Holders(fields []Field, c *text.Clock) []Holder {
 }
 
 // read reads the number of a field. If lines contain different numbers, it takes the number that
-// tally.take takes. t is the tally of the field's policy.
+// tally.take takes. found is false if no line has a number. t is the tally of the field's policy.
 func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 	for _, line := range f.lines() {
 		if h.Role == Reset {

@@ -161,8 +161,10 @@ func (r *Result) noteDraft(f *Field, facts []Fact) {
 	}
 }
 
-// clear reports whether an unreadable value is an error. A value with a digit is. Any value is if the
-// name of the field leaves no doubt: the name has no policy, or has a unit or a window.
+// clear reports whether an unreadable value is an error. If the name of the field has a policy and no
+// role, the value is no error. In any other field a value with a digit is an error. A value without a
+// digit is an error only if the name leaves no doubt: it has a role and no policy, or a policy with a
+// unit or a window.
 func (f *Field) clear(line string) bool {
 	return f.kind != plainKind && (f.Policy == "" && f.kind != anchorKind || strings.ContainsAny(line, "0123456789") || f.hint != (hint{}))
 }

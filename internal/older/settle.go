@@ -61,9 +61,9 @@ func (ts *tallies) settleWindow(t *tally) {
 	}
 }
 
-// joinUnnamed joins the tally without a policy's name, in each family, to a policy of that
-// family. It takes the only policy whose numbers agree. If the tally has only a reset, it
-// takes the tightest policy with a window into which the reset fits.
+// joinUnnamed joins each tally without a policy's name to a tally with a name. A tally with a quota or a
+// remaining joins the only tally to which it may belong (see mayBelongTo). A tally with only a reset
+// joins, of these tallies, the one with the least remaining.
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
@@ -106,9 +106,9 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// mayBelongTo reports whether the numbers of an unnamed tally can belong to the policy of t. If the
-// families differ, what remains must be equal (Kong). A tally with only a reset has no number to
-// compare.
+// mayBelongTo reports whether an unnamed tally can belong to the policy of t. No number of one may
+// contradict a number of the other. If the families differ, what remains must be equal (Kong). If the
+// window of t is known, the reset must fit into it. A tally with only a reset may be of any family.
 func (u *tally) mayBelongTo(t *tally, units int64) bool {
 	return t.policy != "" && t.numbers() && u.agrees(t) && (u.share == t.share || !u.numbers()) &&
 		(t.form == u.form || !u.numbers() || t.remaining == u.remaining) &&
@@ -138,9 +138,9 @@ func (ts *tallies) listedWith(t *tally) int {
 	})
 }
 
-// nameOf returns the name of a tally's policy. It comes from the names of the fields, else from a
-// field for the name, else from a list, else from the caller. If the usual fields have a limit
-// without a name, a vendor's limit gets the name of its family (sib).
+// nameOf returns the name of a tally's policy. It comes from the names of the fields, else from a field
+// for the name, else from a list, else from the caller. If two families have a limit without a name, a
+// vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.columnName != "":

@@ -34,9 +34,9 @@ type tally struct {
 	by                     [Window + 1]int16 // by role, the number of the field that decided
 	droppedQuotaIn         int16             // the number of the field whose larger quota did not count; its window does not count either
 	several                bool              // a field has several numbers
-	unlimited              bool              // a quota is negative, or the word for that
+	unlimited              bool              // a quota is negative, or the word unlimited
 	quotaOf                order             // of the field with the quota
-	closed                 bool              // a family of lower rank announced another quota, so it describes another limiter
+	closed                 bool              // a family of lower rank has another quota, and describes another limiter: its facts do not count
 
 	window int64 // in seconds
 	usual  int64 // the window if no field has one
@@ -302,7 +302,7 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 }
 
 // takeReset adds a reset. The best kind of moment counts. If one field has several resets, the latest
-// reset counts, whatever its kind.
+// reset counts, whatever its kind. takeReset returns false if the value is no time.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.Format), c)
 	if m.kind == noMoment {

@@ -19,9 +19,9 @@ const (
 	Duration // as Go writes it
 )
 
-// Numbers from these sizes on are points in time. Seconds since the epoch have at most eleven
-// digits until the year 5138. Milliseconds have at least twelve digits since 1973. Seconds from
-// LeastNear on, a time in 1973, are a point in time if the rest of the response requires it.
+// Numbers from these sizes on are points in time. Seconds since the epoch have at most eleven digits
+// until the year 5138. Milliseconds have at least twelve digits since 1973. Seconds from LeastNear on, a
+// time in 1973, are a point in time if the format is Unix, or if the time lies near the response.
 const (
 	LeastNear  = 1e8
 	LeastUnix  = 1e9
@@ -50,8 +50,9 @@ type moment struct {
 	until    text.Span // from now; a bare number is in seconds
 }
 
-// parseMoment reads a time: a text by its shape, and a number by its size and format. Points
-// in time are measured from the clock.
+// parseMoment reads a time: a text by its shape, and a number by its size and format. Points in time are
+// measured from the clock. It returns false if the text is no time. The kind is noMoment if the text is
+// -1, which means no reset.
 func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	if v, ok := text.ParseCount(s); ok {
 		return momentOf(v, f, c), true

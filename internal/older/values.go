@@ -20,6 +20,8 @@ import (
 //	100, 1000                         a list of numbers; one of them counts
 //	99, 99;w=1, 0;w=60                a list of numbers with their windows
 //	39/40, 600/15m, 12h               a member: with a quota, with a window, or a window alone
+//
+// A function that reads a shape appends facts. It returns false if a part of the value is unreadable.
 
 // Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 require a parser of the current fields to
 // support as many members and parameters.
@@ -187,8 +189,8 @@ func (m *member) read(s string, quotas bool) {
 	m.isPolicy = quotas && m.readPolicy(m.value)
 }
 
-// listed appends a member of a list of policies (draft-06 Section 3.2). A word in such a list is
-// the name of an algorithm, and is skipped.
+// listed appends a member of a list of policies (draft-06 Section 3.2). A word in such a list is the
+// name of an algorithm, and is skipped. listed returns false for any other member that is no policy.
 func (m *member) listed(facts []Fact) ([]Fact, bool) {
 	if !m.isPolicy {
 		return facts, text.Past(m.value, 0, text.Alpha) > 0
@@ -196,9 +198,9 @@ func (m *member) listed(facts []Fact) ([]Fact, bool) {
 	return append(facts, Fact{Role: Policies, item: m.item}), m.closed
 }
 
-// quotaOrPolicy appends a member of the field of the quota. Policies with a window come after a
-// quota (drafts 00 to 03 Section 3.1). The quota is the first number of the first line, because
-// other lines belong to other limiters.
+// quotaOrPolicy appends a member of the field of the quota. Policies with a window come after a quota
+// (drafts 00 to 03 Section 3.1). The quota is the first number of the first line, because other lines
+// belong to other limiters. It returns false if the member is malformed.
 func (m *member) quotaOrPolicy(facts []Fact, first bool) ([]Fact, bool) {
 	behind := m.params != "" || m.window > 0
 	if m.leads {
@@ -221,8 +223,9 @@ func (m *member) quotaOrPolicy(facts []Fact, first bool) ([]Fact, bool) {
 	return facts, ok
 }
 
-// numberOfWindow appends a member of any other list. After the first number come the numbers of
-// other windows. A member that repeats the first number has the window of the first.
+// numberOfWindow appends a member of any other list. After the first number come the numbers of other
+// windows. A member that repeats the first number has the window of the first. It returns false if the
+// member is malformed.
 func (n *name) numberOfWindow(facts []Fact, m *member) ([]Fact, bool) {
 	ok := true
 	switch {
@@ -247,8 +250,9 @@ func appendWindow(facts []Fact, window int64) []Fact {
 	return append(facts, Fact{Role: Window, Format: Seconds, Value: strconv.FormatInt(window, 10)})
 }
 
-// cutMember cuts the first member off a list. A comma between two digits is a part of a number. In
-// a list of quotas it must also separate thousands, and no parameter may follow.
+// cutMember cuts the first member off a list. A comma between two digits is a part of a number. In a
+// list of quotas it must also separate thousands, and no parameter may follow. ok is false if a quote is
+// never closed.
 func cutMember(line string, quota bool) (member string, ok bool) {
 	const longest = 32 // of a number
 	member, _, ok = text.Cut(line, ',')
@@ -289,8 +293,8 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readPolicy reads a quota, perhaps with a window (100/1h). It returns false if there is no number,
-// or if the window is unreadable.
+// readPolicy reads a quota, perhaps with a window (100/1h). It returns false if there is no number, if
+// the number is negative, or if the window is unreadable.
 func (m *item) readPolicy(value string) bool {
 	count, window, over := cutOver(value)
 	v, ok := text.ParseCount(count)
@@ -305,7 +309,8 @@ func (m *item) readPolicy(value string) bool {
 	return true
 }
 
-// cutOver cuts 600/15m, and 10 per 1 hour (Flask-Limiter).
+// cutOver cuts 600/15m, and 10 per 1 hour (Flask-Limiter). ok is false if there is neither a slash nor
+// the word per.
 func cutOver(value string) (count, over string, ok bool) {
 	if count, over, ok = strings.Cut(value, " per "); !ok {
 		count, over, ok = strings.Cut(value, "/")
@@ -319,8 +324,8 @@ func isPairs(line string) bool {
 	return strings.HasPrefix(strings.TrimLeft(line[text.Past(line, 0, text.Digit):], " "), ":")
 }
 
-// readPairs reads numbers with their windows in seconds. If there are several pairs, the
-// windows name the policies.
+// readPairs reads numbers with their windows in seconds. If there are several pairs, the windows name
+// the policies. It returns false if a pair has no window, or if there are too many pairs.
 func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 	role, several, ok := cmp.Or(n.Role, Quota), strings.IndexByte(line, ',') >= 0, true
 	for pair := range strings.SplitSeq(line, ",") {
@@ -417,7 +422,7 @@ func isRecord(s string) bool {
 	return ok && strings.IndexByte(key, ' ') < 0
 }
 
-// cutKey cuts a part of a record at its first = or colon.
+// cutKey cuts a part of a record at its first = or colon. ok is false if there is no key.
 func cutKey(part string) (key, value string, ok bool) {
 	key, value, ok = cutEither(part, '=', ':')
 	if key = text.Trim(key); !ok || key == "" {
@@ -426,7 +431,7 @@ func cutKey(part string) (key, value string, ok bool) {
 	return key, text.Trim(value), true
 }
 
-// cutEither cuts a text at the first of two separators.
+// cutEither cuts a text at the first of two separators. ok is false if there is none.
 func cutEither(s string, a, b byte) (head, tail string, ok bool) {
 	for i := range len(s) {
 		if s[i] == a || s[i] == b {
@@ -558,7 +563,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// parseJSON reads a JSON object or array.
+// parseJSON reads a JSON object or array. ok is false if the text is malformed or too long.
 func parseJSON(s string) (v any, ok bool) {
 	if len(s) > maxJSON {
 		return nil, false

@@ -112,7 +112,8 @@ func isPercent(key string) bool {
 	return key == "call_count" || key == "total_cputime" || key == "total_time" || strings.HasSuffix(key, "_pct")
 }
 
-// regain returns the seconds until access is regained. Objects contain minutes or seconds.
+// regain returns the seconds until access is regained. An object contains minutes or seconds. If it
+// contains both, the later time counts.
 func regain(v map[string]any) string {
 	minutes, _ := v["estimated_time_to_regain_access"].(json.Number)
 	seconds, _ := v["reset_time_duration"].(json.Number)

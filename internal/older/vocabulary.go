@@ -161,7 +161,7 @@ type token struct {
 	word
 }
 
-// is compares a token with a lower-case word, without case.
+// is reports whether a token is a word in lower case, whatever the case of the token.
 func (t *token) is(lower string) bool { return strings.EqualFold(t.text, lower) }
 
 // tokenOf looks up a word, in any case.

@@ -52,7 +52,7 @@ type name struct {
 	Row
 	kind       nameKind
 	order      order
-	weak       bool   // a field for the same role with a surer word, or with a dash before it, takes precedence
+	weak       bool   // a field with a surer word for the role, or with a dash before the role, takes precedence
 	place      int    // the rank among the fields of a response, by order, role and weakness
 	digits     bool   // the policy begins with the seconds of its window
 	hint       hint   // by the policy
@@ -111,16 +111,16 @@ func parse(key string) name {
 	return n.unanchored(said, first)
 }
 
-// An anchor is the place of the word RateLimit in a sentence: from the index first to just before the
-// index behind. Other words may be glued to the anchor.
+// An anchor is the word RateLimit, or Rate alone, among the words of a key: said[first:behind]. before
+// and after are the letters that are glued to it, such as Feature in FeatureRateLimit.
 type anchor struct {
 	first, behind int
-	end           int // in bytes of the key
+	end           int // the offset in the key behind the anchor
 	before, after string
 	dashed        bool // it is not one word
 }
 
-// findAnchor finds the first anchor.
+// findAnchor finds the first anchor. ok is false if there is none.
 func findAnchor(said []token) (a anchor, ok bool) {
 	const whole = "ratelimit"
 	start := 0
@@ -148,8 +148,8 @@ func repeatsAnchor(said []token) bool {
 }
 
 // wait reads a name with the word retry or wait. A unit of time may follow, or a policy, as in
-// Retry-After-NAME and X-RateLimit-Retry-After-NAME. The word wait alone counts only after the anchor
-// or the word throttle: X-Queue-Wait is about something else.
+// Retry-After-NAME and X-RateLimit-Retry-After-NAME. The word wait alone counts only after the anchor or
+// the word throttle: X-Queue-Wait is about something else. ok is false if the name has neither word.
 func (n name) wait(said []token) (_ name, ok bool) {
 	at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
 	if at < 0 {
@@ -185,8 +185,9 @@ func (n name) wait(said []token) (_ name, ok bool) {
 	return n, true
 }
 
-// mayMeanLimit reports whether a word can be the role of a name without an anchor, or its last
-// word.
+// mayMeanLimit reports whether a word is a role, a unit, a window or something that servers count, or
+// contains such a word. If a key has no anchor, and neither its first nor its last word is one, the key
+// is not about limits.
 func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token

@@ -147,7 +147,7 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 }
 
-// newServer returns a server that ends connections without requests.
+// newServer returns a server that closes idle connections.
 func newServer(h http.Handler, logger *log.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ErrorLog: logger, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,

@@ -30,5 +30,5 @@ func hungUp(conn net.Conn) bool {
 			}
 		})
 	}
-	return err != nil || state == tcpClose || state == tcpCloseWait // an error means that it is closed
+	return err != nil || state == tcpClose || state == tcpCloseWait // an error means that the connection is closed
 }

@@ -18,8 +18,8 @@ import (
 const maxJSON = 1 << 20
 
 // A keyer makes the keys of requests. It treats the beginning of the path, and members of a body in
-// JSON, like fields with the names path:N and json:NAME. These cannot be fields, because no field has a
-// colon in its name.
+// JSON, like fields with the names path:N and json:NAME. No field can have such a name, because the name
+// of a field has no colon.
 type keyer struct {
 	by       func(*http.Request) string
 	segments map[string]int    // how many segments of the path, by the name of such a field

@@ -29,8 +29,8 @@ func (m *mapping) header(h http.Header) (n int) {
 	return n
 }
 
-// reference rewrites one reference (RFC 9110 Section 10.2.2), and returns 1 if it points
-// to the server.
+// reference rewrites a reference (RFC 9110 Section 10.2.2) to a path of the server that clients of the
+// proxy can reach, and returns 1. It returns any other text as it is, and 0.
 func (m *mapping) reference(text string) (string, int) {
 	trimmed := strings.TrimSpace(text)
 	u, err := url.Parse(trimmed)

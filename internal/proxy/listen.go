@@ -43,8 +43,8 @@ type socket struct {
 	remove func() error // once
 }
 
-// Close removes the file before it ends the listener. After the end the system may give the number of
-// the file to a file of another program, which removeOwn could not distinguish.
+// Close removes the file before it ends the listener. After the end the system may give the inode number
+// to a file of another program, and removeOwn could not tell the two files apart.
 func (s *socket) Close() error {
 	return errors.Join(s.remove(), s.Listener.Close())
 }

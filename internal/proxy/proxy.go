@@ -121,10 +121,10 @@ func (p *Proxy) Stop() {
 // A job is the state of one request. The context of the forwarded request contains it.
 type job struct {
 	key   string
-	parts http.Header // what the key depends on, next to fields
+	parts http.Header // of the request, which the key contains next to fields: see keyer.partsOf
 	proxy string      // the address by which the client has reached the proxy
 	costs []obey.Cost
-	until time.Time       // when the wait ends, as far as was known when it began
+	until time.Time       // when the wait ends, as far as this was known when the wait began
 	sent  context.Context // the context of the request when it is sent
 	leave func(error)     // ends the wait
 	body  *requestBody    // nil if the request has none
@@ -231,7 +231,8 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 // originOf is the key of a request without credentials.
 var originOf = obey.KeyBy()
 
-// costsOf returns the cost of a request in tokens. It is none if the field is no decimal number.
+// costsOf returns the cost of a request in tokens. It returns nil if the field is not one decimal number
+// above 0.
 func costsOf(lines []string) []obey.Cost {
 	if len(lines) != 1 {
 		return nil
@@ -373,8 +374,8 @@ var content = regexp.MustCompile(`(?s)((?:connection broken|stream error|GOAWAY)
 // ErrorText returns the text of an error without the content of a response.
 func ErrorText(err error) string { return content.ReplaceAllString(err.Error(), "$1") }
 
-// refuse answers a request that was not sent. until is when its turn would come. If until is unknown,
-// the client may try again after a second.
+// refuse answers a request that was not sent. until is when the turn of the request would come. If until
+// is unknown, the client may try again after a second.
 func refuse(w http.ResponseWriter, r *http.Request, problem *ratelimit.Problem, until time.Time) {
 	wait := max((time.Until(until)+time.Second-1)/time.Second, 1)
 	text := strconv.FormatInt(int64(wait), 10)

@@ -53,9 +53,9 @@ type keyStats struct {
 	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used   uint64 // the turn of its last use
-	waited int    // requests that have begun to wait since none waited
-	over   func() // is called when none waits any more
+	used   uint64 // the value of turns at the last use of the key
+	waited int    // requests that have begun to wait since the last time without a waiting request
+	over   func() // is called when no request waits any more: see begun
 }
 
 // waitStats is the [obey.Wait] of a key, or of a part of a key.
@@ -105,7 +105,7 @@ func (s *stats) update(key string, change func(*keyStats)) {
 	change(s.of(key))
 }
 
-// wait counts a request that begins to wait. The result is called when the wait ends.
+// wait counts a request that begins to wait. Call end when the wait ends.
 func (s *stats) wait(key string) (end func()) {
 	began := time.Now()
 	s.mu.Lock()

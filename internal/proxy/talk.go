@@ -12,9 +12,9 @@ import (
 // talkAfter is the shortest wait for which a line is printed.
 const talkAfter = time.Second
 
-// begun prints how many requests of a key wait, if any still waits after a second. Call the result when
-// no request waits any more. If begun has printed a line, the result prints another one. Both callers
-// must hold the lock of the statistics.
+// If requests of a key still wait after a second, begun prints how many. Call over when no request waits
+// any more: it prints a second line if begun has printed one. Hold s.mu when you call begun, and when
+// you call over.
 func (s *stats) begun(key string, k *keyStats) (over func()) {
 	if s.talk == nil {
 		return func() {}

@@ -16,8 +16,8 @@ type Advice struct {
 	Asked   float64 `json:"asked,omitzero"` // the wait that the server asks for, which may be longer
 	Pace    float64 `json:"pace,omitzero"`  // between requests
 	Source  string  `json:"source"`
-	Limit   string  `json:"limit,omitzero"` // name of the limit that decided
-	Capped  bool    `json:"capped,omitzero"`
+	Limit   string  `json:"limit,omitzero"`   // name of the limit that decided
+	Capped  bool    `json:"capped,omitzero"`  // Wait is shorter than Asked
 	Refused bool    `json:"refused,omitzero"` // by a limit, whatever else the response contains
 
 	Headline string `json:"-"` // a sentence, or "" if the response asks for nothing
@@ -43,7 +43,8 @@ func adviceOf(resp *http.Response, received moment) Advice {
 	return out
 }
 
-// headline returns the wait that the server asks for, or "".
+// headline returns a sentence about the wait or the pace that a response asks for, or about a missing
+// time. It returns "" if there is nothing to do.
 func headline(a ratelimit.Advice, received moment) string {
 	wait := ""
 	switch {

@@ -113,7 +113,7 @@ func (h Hosts) Doubtful() bool {
 	return slices.ContainsFunc(h.list(), func(host *Host) bool { return host.Malformed > 0 || host.Findings > 0 })
 }
 
-// list returns the hosts, sorted by the number of refused requests.
+// list returns the hosts, the host with the most refused requests first.
 func (h Hosts) list() []*Host {
 	return slices.SortedFunc(maps.Values(h), func(a, b *Host) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))

@@ -159,7 +159,7 @@ func object(d *json.Decoder, wrong error, one func(key string) error) error {
 	})
 }
 
-// delimited is object for arrays too.
+// delimited calls a function for each element of an array, or for each member of an object: see object.
 func delimited(d *json.Decoder, begin json.Delim, wrong error, one func() error) error {
 	start, err := d.Token()
 	if err != nil {
@@ -193,7 +193,7 @@ type harResponse struct {
 	Headers    json.RawMessage `json:"headers"` // a list of names and values, or an object
 }
 
-// response returns the response of an entry, which is empty if there was no answer.
+// response returns the response of an entry. If there was no answer, the response has no status.
 func (e *harEntry) response() (*response, error) {
 	from := cmp.Or(e.Response, &e.harResponse)
 	p := newResponse("")

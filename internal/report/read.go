@@ -69,8 +69,8 @@ func Each(source string, from io.Reader, emit func(*Report)) error {
 	return err
 }
 
-// reports calls a function with the number of each response, from 1, and a report on it. It returns
-// their number, and an error if there is none.
+// reports calls a function with the number of each response, from 1, and a report on it. It returns the
+// number of responses, and an error if there is none.
 func reports(source string, from io.Reader, emit func(number int, r *Report)) (total int, err error) {
 	tooLong := false
 	err = each(from, func(p *response) {
@@ -259,7 +259,7 @@ func (t *textReader) requested(line string) bool {
 	return true
 }
 
-// cutHost returns the value of the field Host.
+// cutHost returns the value of the field Host, and false if the line is another field.
 func cutHost(line string) (string, bool) {
 	name, host, _ := strings.Cut(line, ":")
 	return strings.Trim(host, " \t"), strings.EqualFold(name, "Host")

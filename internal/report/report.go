@@ -164,8 +164,8 @@ func arrival(h http.Header) moment {
 	return moment{Time: time.Now()}
 }
 
-// until returns the end of a wait, if its start is known. The end has a date unless the wait starts
-// and ends today.
+// until returns the end of a wait as text. It returns "" if the arrival is not known, or if the wait is
+// longer than a century. The end has a date unless the wait starts and ends today.
 func (m moment) until(wait time.Duration) string {
 	if !m.known || wait > century {
 		return ""

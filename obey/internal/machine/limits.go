@@ -12,23 +12,23 @@ import (
 // nothing remains of them.
 const maxLimits = 16
 
-// A limit is what remains of a limit of the server. The end of its window changes nothing: what remains
-// then may still be used, because no answer has shown that less remains (draft-11 Section 8.4). If too
-// little remains, one request goes as a probe.
+// A limit is what a client knows of one limit of the server. The end of the window does not change
+// remaining, because only an answer shows a new number (draft-11 Section 8.4). If too little remains,
+// and no flow is known, requests wait for the end of the window. Then one request goes as a probe.
 type limit struct {
 	unit, policy string
 	quota        float64   // 0 if it is not known
 	remaining    float64   // of the caller's share; requests in flight have been subtracted
 	end          time.Time // of the window; zero if it is unknown
-	sent         float64   // what all requests but refused ones have taken, since the limit is known
+	sent         float64   // what requests have taken since the limit is known, without refused requests
 	learnt       int64     // Machine.number when remaining was learnt
-	from         time.Time // of the requests in flight then, those sent after this time were subtracted
+	from         time.Time // requests that were in flight at learnt, and sent after this time, have been subtracted
 	at           time.Time // when remaining was true
 	flow         *flow     // nil for a limit of requests
 }
 
 // limitOf returns the limit of a stock, and makes it if there is none yet. It returns nil if there are
-// too many.
+// maxLimits other limits.
 func (m *Machine) limitOf(s *Stock) *limit {
 	same := func(l limit) bool { return l.policy == s.Policy && l.unit == s.Unit }
 	if i := slices.IndexFunc(m.limits, same); i >= 0 {
@@ -45,8 +45,9 @@ func (m *Machine) limitOf(s *Stock) *limit {
 	return &m.limits[len(m.limits)-1]
 }
 
-// hold makes a verdict wait until enough has flowed into a limit, or else until its window ends.
-// Afterwards, or if the end is unknown, one request goes, and the others wait for its answer.
+// hold makes a verdict wait until enough has flowed into a limit or, if no flow is known, until the
+// window of the limit ends. Afterwards, or if the end is unknown, one request goes, and all others wait
+// for its answer.
 func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 	need, rate := m.need(l, prices), l.flow.rate()*m.Share
 	missing := need + m.leftToOthers(l, rate, need) - m.remaining(l, now)
@@ -73,9 +74,9 @@ func (m *Machine) hold(v *Verdict, l *limit, now time.Time, prices []Price) {
 	}
 }
 
-// leftToOthers returns how much a request leaves to other clients: what flows in within a second, but
-// no more than othersPart of the quota. flow.rounded, which has been subtracted already, counts as a
-// part of this.
+// leftToOthers returns how much a request leaves to other clients: what flows in within a second, but at
+// most the part othersPart of the quota. flow.rounded counts as a part of this, because it has been
+// subtracted already.
 func (m *Machine) leftToOthers(l *limit, rate, need float64) float64 {
 	if rate == 0 {
 		return 0
@@ -125,8 +126,8 @@ type arrival struct {
 	newer   bool // it replaces what is known of limits of requests
 }
 
-// learnLimits updates the limits from an answer, and reports whether a limit of requests allows less
-// than before. A newer answer replaces all limits of requests.
+// learnLimits updates the limits from an answer, and reports whether it has set or lowered a limit of
+// requests. A newer answer replaces all limits of requests.
 func (m *Machine) learnLimits(a *Answer, e *arrival) (stricter bool) {
 	for i := range a.Stocks {
 		s := &a.Stocks[i]
@@ -142,8 +143,8 @@ func (m *Machine) learnLimits(a *Answer, e *arrival) (stricter bool) {
 	return stricter
 }
 
-// fill sets a limit to what an answer announces, and reports whether it allows less than before.
-// If the request was sent before the limit was learnt, fill only lowers the limit.
+// fill sets a limit to what an answer announces. If the request was sent before the limit was learnt,
+// fill only lowers the limit. It reports whether it has set or lowered the limit.
 func (m *Machine) fill(l *limit, s *Stock, e *arrival) bool {
 	var from, end time.Time
 	if s.Ends {
@@ -190,8 +191,9 @@ func (m *Machine) forCaller(l *limit, s *Stock, e *arrival, from time.Time) floa
 	return (remaining - flying) * m.Share
 }
 
-// inFlight returns what the requests in flight that were sent after from take of a limit. The server
-// has counted earlier requests. later is what the requests with numbers above number take.
+// inFlight returns what the requests in flight that were sent after from take of a limit. The server has
+// counted requests that were sent earlier. later is the part that was sent after the request with the
+// number.
 func (m *Machine) inFlight(l *limit, number int64, from time.Time) (all, later float64) {
 	under := m.underWay
 	for len(under) > 0 && !from.Before(under[0].At) {
@@ -242,7 +244,7 @@ type flow struct {
 	byReset    float64       // by the reset, if all units are back then; 0 if that is not known
 	untilReset time.Duration // the reset
 	agreed     int           // answers in succession with the same flow by their resets
-	thousands  int           // answers in succession with thousands remaining; below 0 after any other answer
+	thousands  int           // answers in succession with thousands remaining; below 0 for good after any other number
 	rounded    float64       // how much less may remain than answers announce
 	byAnswers  float64       // units a second, as answers have shown
 	shown      bool          // an answer has shown it
@@ -258,29 +260,33 @@ type reading struct {
 }
 
 const (
-	// If less than the part leastFlow of the flow that the window or the reset suggests comes in, the
-	// limit has fixed windows, or other clients take the rest.
+	// If less than the part leastFlow of the announced flow comes in, the limit has fixed windows, or
+	// other clients take the rest.
 	leastFlow = 1.0 / 16
 	// claim is the part of what other clients take that a client counts as its own. If each of two
 	// clients of an account left all that to the other, one of them would starve.
 	claim = 1.0 / 4
 	// Anthropic rounds tokens to the nearest thousand. One answer does not show the rounding, but
-	// several do. If the client did not see it, 300 jobs at these limits would need 667 s instead of
-	// 631.
+	// several do. If the client did not know of the rounding, 300 jobs at these limits would need 667 s
+	// instead of 631.
 	step, several = 1000, 3
-	// othersPart is the largest part of the quota that a client leaves to others. It leaves what flows
-	// in within a second. If a client took units as soon as there are enough for one request, there
-	// would never be enough for a second client.
+	// A client leaves to other clients what flows in within a second, but at most the part othersPart of
+	// the quota. If a client took units as soon as there are enough for one request, there would never
+	// be enough for a second client.
 	othersPart = 1.0 / 8
 )
 
-// rate returns how many units flow in each second; 0 if that is unknown, or if all units
-// come back at once:
+// rate returns how many units flow in each second; 0 if that is unknown, or if all units come back at
+// once. The announced flow is quota ÷ window. Without a window, it is what is missing ÷ reset. The
+// first of these that applies counts:
 //
-//   - Before answers have shown a flow, it is quota ÷ window. Without a window, it is what is missing ÷
-//     reset, if several answers agree on that. A single reset may be the time of the next unit.
-//   - Afterwards it is what answers have shown, plus a part of what is missing to the flow above, and
-//     at most that flow. It is 0 if answers show almost nothing, unless other clients take the rest.
+//   - Before answers have shown a flow, rate returns the announced flow. Without a window, it returns 0
+//     until several answers agree on that flow, because a single reset may be that of the next unit.
+//   - If no flow is announced, or the reset is that of the next unit, it returns the flow that answers
+//     have shown.
+//   - If answers have shown almost nothing, it returns 0, unless other clients take the rest.
+//   - Otherwise it returns the flow that answers have shown, plus the part claim of what is missing to
+//     the announced flow. It never exceeds the announced flow.
 func (f *flow) rate() float64 {
 	if f == nil {
 		return 0
@@ -378,7 +384,7 @@ func (w *roundedResets) halveSeconds(a *Answer, received time.Time) {
 }
 
 // refused learns from a refusal. If half of a second has taken the place of a reset, it was too short,
-// and resets count in full from now on. explained reports whether that is new.
+// and resets count in full from now on. explained is true if this is the first refusal that shows this.
 func (w *roundedResets) refused() (explained bool) {
 	explained = w.halved && !w.exact
 	w.exact = w.exact || w.halved

@@ -13,9 +13,9 @@ import (
 const (
 	// closeBy is the time within which two requests may overtake each other.
 	closeBy = 100 * time.Millisecond
-	// keepTime is how long the last unit of a limit is kept for the request that follows a
-	// redirection. Else a request that waits would take it, and every other request would be
-	// redirected in vain.
+	// keepTime is how long the last unit of a limit is kept for the request that follows a redirection.
+	// Otherwise a request that waits would take that unit, and every other request would be redirected
+	// in vain.
 	keepTime = 10 * time.Millisecond
 	// probeTime is the time between two probes. A probe that hangs must not starve its key.
 	probeTime = time.Second
@@ -43,7 +43,7 @@ type Machine struct {
 	keptUntil time.Time // until then the last unit is kept for a request that follows a redirection
 
 	last           time.Time // when the last request was sent
-	probed         time.Time // the same, but zero if that request got no answer: the next goes in its place
+	probed         time.Time // like last, but zero if that request got no answer: the next request goes in its place
 	number         int64     // of the last request, from 1
 	failed         int64     // requests that got no answer
 	underWay       []*Trip   // requests under way, in the order in which they were sent
@@ -144,15 +144,16 @@ func (m *Machine) Failed(t *Trip) {
 	}
 }
 
-// RefusedElsewhere ends a request from whose refusal the machine of the key learns. It reports whether
-// the refusal is explained because this machine waited half a second where a whole one was announced.
+// RefusedElsewhere ends a refused request if the Machine of the key learns from the refusal in place of
+// this Machine. explained reports whether this Machine waited half a second where a whole one was
+// announced, which explains the refusal.
 func (m *Machine) RefusedElsewhere(t *Trip) (explained bool) {
 	m.Failed(t)
 	return m.resets.refused()
 }
 
-// Answered learns from an answer, and reports whether what is known has become newer
-// or stricter by it.
+// Answered learns from an answer, and reports whether the answer has replaced what was known, or made a
+// limit or a wait stricter.
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time) bool {
 	m.remove(t)
 	m.resets.halveSeconds(a, received)

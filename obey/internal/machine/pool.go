@@ -20,7 +20,7 @@ const (
 type pool struct {
 	bound   int   // 0 if there is no such bound
 	ceiling int   // requests that were under way when bound was set
-	refused int   // how many of these were refused; 0 if a request was served since
+	refused int   // how many of these requests were refused; 0 if a request was served since
 	round   int   // answers since bound has grown
 	atOnce  int64 // the number in a policy, 0 if no policy has one
 }
@@ -36,8 +36,8 @@ func (p *pool) room(share float64) int {
 
 // shrink halves the number of requests that may be under way, after a refusal that no limit explains,
 // which suggests a limit on concurrency. If the same number is refused again, the number just below it
-// is known to work. Of refusals with nothing served in between, only the first sets ceiling, close to
-// which the pool grows slowly.
+// is known to work. If nothing is served between refusals, only the first of these refusals sets
+// ceiling. The pool grows slowly close to ceiling.
 func (p *pool) shrink(together int) {
 	bound := p.bound / 2
 	if p.refused == 0 {

@@ -63,8 +63,8 @@ type Stock struct {
 	Remaining    int64         // quota units
 	Quota        int64         // 0 if it is not known
 	Window       time.Duration // of the policy, 0 if it is not known
-	Reset        time.Duration // until the limit changes, else the window
-	Ends         bool          // Reset is known
+	Reset        time.Duration // until the limit changes; the window if the answer has no reset
+	Ends         bool          // Reset is known: the answer has a reset or a window
 }
 
 // A Verdict is whether a request may be sent.
