@@ -67,7 +67,7 @@ func TestRateInTheLongRun(t *testing.T) {
 	}{
 		{"three of five are refused", unlucky(0.4), 0.025, 0.3},
 		{"one of five is refused", unlucky(0.8), 0.25, 0.7},
-		{"others take 60 % of ten a second", crowded(10, 0.6), 0.06, 0.5},
+		{"others take 60 % of ten a second", crowded(10, 0.6), 0.05, 0.5},
 		{"50 per 5 s", logged(50, 50, 5*time.Second), 6.5, 0.8},
 		{"12 per 5 s, and 50 before", logged(50, 12, 5*time.Second), 1.8, 0.85},
 		{"50 per 5 s, and 12 before", logged(12, 50, 5*time.Second), 6.5, 0.8},
