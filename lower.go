@@ -99,8 +99,8 @@ func (e *lowering) read(fields []older.Field) olderForm {
 	return f
 }
 
-// lower returns the fields of one form, lowered. If a lowered reset would be read as another time, the
-// reset stays, and all other numbers are lowered.
+// lower returns the fields of one form, lowered. If a new reset cannot be written, or would be read as
+// another time, all resets stay, and only the other numbers are lowered.
 func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	form := e.read(fields)
 	for range maxRounds {

@@ -256,8 +256,8 @@ func (k *key) closed() {
 }
 
 // Forget forgets a key and its parts (see [Transport.Key]), or one part, for example after a change
-// of credentials. If the key is an origin, such as "https://api.example", it also forgets all
-// keys that [KeyBy] has made of that origin. Answers to requests under way have no effect.
+// of credentials. If the key is an origin, such as "https://api.example", it also forgets all keys
+// of [KeyBy] for that origin. An answer to a request under way can restore a part, but not a key.
 func (g *Gate) Forget(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -126,12 +126,12 @@ func (r *Run) changed(among kind) (d Doubt, ok bool) {
 	if among == kinds && r.wrong.number != Reset {
 		return Doubt{}, false
 	}
-	return r.returns(among, several, cmp.Or(window, longest))
+	return r.falseReset(among, several, cmp.Or(window, longest))
 }
 
-// returns finds the fault of a reset that does not end when the quota is back. windows is how many
+// falseReset finds the fault of a reset that does not end when the quota is back. windows is how many
 // windows must follow the first window. ok is false if the responses show no such fault.
-func (r *Run) returns(among kind, windows int, window float64) (d Doubt, ok bool) {
+func (r *Run) falseReset(among kind, windows int, window float64) (d Doubt, ok bool) {
 	none := func(e *Response) { e.Reset = -1 }
 	for _, factor := range []float64{1, 2, 0.5} {
 		switch {

@@ -147,8 +147,8 @@ func Readable(fields []Field) []Field {
 	})
 }
 
-// Knows reports whether a key is that of a field for limits, by the row of a vendor or by the word
-// RateLimit.
+// Knows reports whether a key names a field for limits: a vendor's row has it, or it contains the word
+// RateLimit, or Rate in front of a role (X-Rate-Remaining).
 func Knows(key string) bool {
 	n := nameOf(key)
 	return n.Vendor != "" || n.hasAnchor

@@ -62,7 +62,7 @@ type name struct {
 	total      bool   // without an anchor: the quota may be that of one request
 	words      *name  // the meaning of the words, for a row that counts only next to another field of its vendor
 	star       int    // the index of the * in the key of a row, or -1
-	hasAnchor  bool   // it contains the word RateLimit
+	hasAnchor  bool   // it contains the word RateLimit, or Rate in front of a role
 	dictionary bool   // the key is RateLimit, so the value is a Dictionary unless it is in the current form
 }
 
@@ -294,8 +294,8 @@ func marks(said []token) (stop, span, percent bool) {
 	return stop, span, percent
 }
 
-// without appends the words to the policy, except the role at the index at, and units of time. If a
-// policy is glued to the role, part is this policy.
+// without appends the words of said to policy. It leaves out the role said[at], words that the role
+// covers, and units if the role is a time. If a policy is glued to the role, part is this policy.
 func (n *name) without(at int, part string, policy []string, said []token) []string {
 	for i, t := range said {
 		switch {

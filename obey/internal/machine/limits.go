@@ -263,8 +263,8 @@ const (
 	// If less than the part leastFlow of the announced flow comes in, the limit has fixed windows, or
 	// other clients take the rest.
 	leastFlow = 1.0 / 16
-	// claim is the part of what other clients take that a client counts as its own. If each of two
-	// clients of an account left all that to the other, one of them would starve.
+	// If answers show less than the announced flow, other clients take the rest. A client counts on
+	// the part claim of this rest: otherwise one of two clients of an account would starve.
 	claim = 1.0 / 4
 	// Anthropic rounds tokens to the nearest thousand. One answer does not show the rounding, but
 	// several do. If the client did not know of the rounding, 300 jobs at these limits would need 667 s

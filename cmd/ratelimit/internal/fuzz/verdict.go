@@ -100,8 +100,8 @@ const (
 	paramSection = "RFC 9651 Section 4.2.3.2 (Parameters)"
 )
 
-// syntax has sections of RFC 9651, each with the first byte of what it defines. Each also has a text
-// that occurs in well-formed cases that cannot be read without the section.
+// syntax has sections of RFC 9651. A text that the section defines begins with a byte of begins.
+// found matches well-formed cases that a parser without the section cannot read.
 var syntax = []struct {
 	section, begins string
 	found           *regexp.Regexp
