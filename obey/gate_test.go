@@ -233,6 +233,16 @@ func TestGate(t *testing.T) {
 		}
 		wg.Wait()
 	})
+	trial.InBubble(t, "a final refusal delays nobody, whatever it announces", func(t *testing.T) {
+		var g Gate
+		a, start := advised("429; a r=0;t=60; Retry-After: 60"), time.Now()
+		a.Final = true
+		enter(t, &g, "a").Answered(a, time.Now())
+		w, _ := g.State("a")
+		require.Equal(t, []any{Reason(""), 0}, []any{w.Reason, w.UnderWay})
+		enter(t, &g, "a").Failed()
+		require.Equal(t, start, time.Now())
+	})
 	t.Run("no pass", func(t *testing.T) {
 		var none *Pass // the result of a failed Enter
 		none.Failed()

@@ -190,9 +190,11 @@ func TestResources(t *testing.T) {
 		trial.InBubble(t, tc.name+", KeyBy", func(t *testing.T) { playResources(t, &Transport{Key: KeyBy("Authorization")}, tc.scene) })
 	}
 	trial.InBubble(t, "a Key of the user's own is not split", func(t *testing.T) {
-		playResources(t, &Transport{Key: func(*http.Request) string { return "https://api.example#mine" }}, `
+		rt := &Transport{Key: func(*http.Request) string { return "https://api.example#mine" }}
+		playResources(t, rt, `
 			0 /graphql: graphql r=0;t=60
 			0 /repos/a: waits limit`)
+		require.Equal(t, []string{"https://api.example#mine"}, slices.Collect(rt.gate().Keys()))
 	})
 }
 
