@@ -3,6 +3,7 @@ package obey
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -564,13 +565,34 @@ func TestScopeScouts(t *testing.T) {
 			30 /a: waits retry-after
 			30 /big/a: 200
 			30 /a: 200`},
+		{"a scout with too few units", `
+			0 /small/a: 200
+			0 /big/a: 200
+			0 /big/bad: 429; Retry-After: 60
+			1 /small/a: waits retry-after
+			1 /big/a: 200`},
+		{"a scout with another unit", `
+			0 /bytes/a: 200
+			0 /big/a: 200
+			0 /big/bad: 429; Retry-After: 60
+			1 /bytes/a: waits retry-after
+			1 /big/a: 200`},
+		{"a scout with costs for another policy", `
+			0 /daily/a: 200
+			0 /big/a: 200
+			0 /big/bad: 429; Retry-After: 60
+			1 /daily/a: waits retry-after
+			1 /big/a: 200`},
 	} {
 		trial.InBubble(t, tc.name, func(t *testing.T) {
 			playResources(t, &Transport{Cost: func(req *http.Request) []Cost {
-				if strings.HasPrefix(req.URL.Path, "/big/") {
-					return []Cost{{Unit: "tokens", Units: 500}}
-				}
-				return nil
+				first, _, _ := strings.Cut(req.URL.Path[1:], "/")
+				return map[string][]Cost{
+					"big":   {{Unit: "tokens", Units: 500}},
+					"small": {{Unit: "tokens", Units: 499}},
+					"bytes": {{Unit: "content-bytes", Units: 500}},
+					"daily": {{Policy: "daily", Unit: "tokens", Units: 500}},
+				}[first]
 			}}, tc.scene)
 		})
 	}
@@ -633,6 +655,47 @@ func TestScopeNames(t *testing.T) {
 		playResources(t, rt, `
 			0 /bad/secret: 429; Retry-After: 60
 			0 /bad/secret: waits retry-after`)
+	})
+}
+
+// If a route alone is refused several times without a wait, it backs off alone. Its part then has a name
+// of its own, because the whole key does not wait.
+func TestScopeNameOfBackoff(t *testing.T) {
+	trial.InBubble(t, "", func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, `
+			0 /a: 200
+			0 /bad: 429
+			20 /a: 200
+			30 /bad: 429
+			50 /a: 200`)
+		require.Len(t, slices.Collect(rt.Gate.Keys()), 1, "the key")
+		playResources(t, rt, "10 /bad: 429")
+		require.Len(t, slices.Collect(rt.Gate.Keys()), 2, "the key and the part")
+	})
+}
+
+// Requests that read a path and requests that write to it have parts with different names.
+func TestScopeNamesOfMethods(t *testing.T) {
+	trial.InBubble(t, "", func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, `
+			0 /a: 200
+			0 /b: 200
+			0 POST /a: 429; Retry-After: 600
+			0 /b: 200
+			300 /b: 200
+			300 /a: 429; Retry-After: 100
+			300 /b: 200
+			350 /b: 200`)
+		waits := map[string]time.Duration{}
+		for name := range rt.Gate.Keys() {
+			require.NotContains(t, waits, name)
+			w, _ := rt.Gate.State(name)
+			waits[name] = max(time.Until(w.Until), 0)
+		}
+		lengths := slices.Sorted(maps.Values(waits))
+		require.Equal(t, []time.Duration{0, 50 * time.Second, 250 * time.Second}, lengths, "of the key, GET, and POST")
 	})
 }
 
