@@ -745,6 +745,67 @@ func TestScopeScoutsQueued(t *testing.T) {
 	})
 }
 
+// Only one scout is under way at a time, even if the key lets several requests be under way.
+func TestScopeScoutsOneByOne(t *testing.T) {
+	trial.InBubble(t, "", func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, "0 /a: 200\n0 /b: 200")
+		var mu sync.Mutex
+		start, sent := time.Now(), map[string]time.Duration{}
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			sent[req.URL.Path] = time.Since(start)
+			mu.Unlock()
+			if req.URL.Path == "/bad" {
+				return answer(req, "HTTP/1.1 429 x\nRetry-After: 60"), nil
+			}
+			time.Sleep(time.Second)
+			return answer(req, ""), nil
+		})
+		var all sync.WaitGroup
+		send := func(path string) {
+			all.Go(func() { require.NoError(t, get(t, rt, "https://api.example"+path)) })
+			time.Sleep(time.Millisecond)
+		}
+		for range 9 {
+			send("/a")
+		}
+		send("/bad") // while nine others are under way: half as many may be from now on
+		all.Wait()
+		send("/a/1")
+		send("/b/1")
+		all.Wait()
+		require.Equal(t, 9*time.Millisecond, sent["/bad"])
+		require.Equal(t, 30*time.Second, sent["/b/1"]-sent["/bad"], "the second scout")
+		require.Less(t, sent["/a/1"], 2*time.Second)
+	})
+}
+
+// A request of a new route waits for the limits of other routes, but only until the route is served.
+func TestScopeServedMeanwhile(t *testing.T) {
+	trial.InBubble(t, "", func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, "0 /a: 200\n0 /b: 200")
+		start := time.Now()
+		rt.Base = trial.RoundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/b" {
+				return answer(req, `RateLimit: "b";r=0;t=60`), nil
+			}
+			time.Sleep(10 * time.Second)
+			return answer(req, ""), nil
+		})
+		var all sync.WaitGroup
+		for i, path := range []string{"/new", "/b", "/new", "/new", "/other"} {
+			all.Go(func() {
+				require.NoError(t, get(t, rt, "https://api.example"+path))
+				require.Equal(t, []time.Duration{10, 0, 20, 20, 70}[i]*time.Second, time.Since(start).Truncate(time.Second), i)
+			})
+			time.Sleep(time.Millisecond)
+		}
+		all.Wait()
+	})
+}
+
 // A path is one route up to its first value.
 func TestRoutePath(t *testing.T) {
 	long := strings.Repeat("x", maxSegment)
