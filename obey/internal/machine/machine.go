@@ -197,7 +197,7 @@ func (m *Machine) count(t *Trip, a *Answer, received time.Time) (wait time.Durat
 		}
 	case fresh:
 		return m.rejected(a, received)
-	case m.pool.refused > 0 && !m.anyServed: // one of the first requests, all of which were sent together
+	case m.pool.refused > 0 && !m.anyServed: // one of the first requests, which were sent together
 		m.pool.refused++
 		m.pool.bound = max(1, min(m.pool.bound, m.pool.ceiling-m.pool.refused))
 	}
